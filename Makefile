@@ -1,0 +1,63 @@
+# Everything a person does here. Needs Python >= 3.11 with venv; all else comes from the lock.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help venv serve test fuzz lint format types check bench load golden lock clean
+
+help: ## Show this help
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+venv: $(READY) ## Create the virtual environment from the hashed lock
+
+$(READY): requirements/dev.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+serve: venv ## Verify the artifacts and serve them on 127.0.0.1:8000
+	$(BIN)/tokenizer-service serve
+
+test: venv ## Run the tests (under five minutes on two cores)
+	$(BIN)/python -m pytest
+
+fuzz: venv ## Compare with the reference libraries on ten times as many random texts
+	FUZZ_EXAMPLES=20000 $(BIN)/python -m pytest --timeout 3600 tests/property
+
+lint: venv ## Check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: venv ## Format the code
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+types: venv ## Check types with mypy and pyright
+	$(BIN)/mypy
+	$(BIN)/pyright --warnings
+
+check: lint types test ## Everything that CI runs
+
+bench: venv ## Measure the service beside what people run instead
+	$(BIN)/python benchmarks/run.py
+
+load: venv ## Load a local service for 30 seconds and check every answer
+	$(BIN)/python loadtests/run.py
+
+golden: venv ## Make the golden files anew with the reference libraries
+	$(BIN)/python scripts/make_golden.py
+
+lock: ## Resolve requirements/*.in anew, with hashes and without index addresses
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --quiet uv
+	for name in runtime dev; do $(VENV)-lock/bin/uv pip compile --quiet --universal --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --python-version 3.11 \
+	  $$([ $$name = dev ] && echo -c requirements/runtime.txt) \
+	  requirements/$$name.in --output-file requirements/$$name.txt || exit 1; done
+	rm -r $(VENV)-lock
+
+clean: ## Remove the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

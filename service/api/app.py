@@ -1,0 +1,148 @@
+"""The application: Litestar for the pages, the door for the operations, one shape of error."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from litestar import Litestar, Response
+from litestar.exceptions import HTTPException
+
+from service.api.door import Door, send_problem
+from service.api.exchange import Exchange
+from service.api.lifecycle import Lifecycle
+from service.api.openapi import openapi_document
+from service.api.operations import operations
+from service.api.pages import PAGES, UNMATCHED, pages, template_of
+from service.api.problems import MEDIA_TYPE, STATUS_OF_CODE, problem_body, problem_headers
+from service.catalog.catalog import library_version
+from service.core.policy import SpecialPolicy
+from service.errors import Internal, MethodNotAllowed, NotFound, RequestError
+from service.log import logger
+from service.metrics import Labels, Metrics
+
+if TYPE_CHECKING:
+    from litestar import Request
+
+    from service.catalog.catalog import Catalog
+    from service.settings import Settings
+
+_EXCHANGE = "exchange"
+"""Key of the scope's state under which Litestar's error handler finds the request's exchange."""
+
+
+def metrics_for(catalog: Catalog, *, slabs: int = 1) -> Metrics:
+    """The series for a catalog, with room for `slabs` workers."""
+    artifacts = [(entry.name, entry.artifact.format, entry.fingerprint) for entry in catalog]
+    libraries = sorted({entry.tokenizer.facts.library for entry in catalog})
+    return Metrics(
+        Labels(
+            routes=[*operations(), *PAGES, UNMATCHED],
+            operations=[operation.name for operation in operations().values()],
+            policies=[policy.value for policy in SpecialPolicy],
+            reasons=sorted(STATUS_OF_CODE),
+            artifacts=artifacts,
+            engines=[(library, library_version(library)) for library in libraries],
+        ),
+        slabs=slabs,
+    )
+
+
+class Application:
+    """The ASGI application of one process."""
+
+    def __init__(self, settings: Settings, catalog: Catalog, metrics: Metrics) -> None:
+        self.lifecycle = Lifecycle()
+        # One thread: the libraries use a whole core each, and four threads on two cores halved
+        # the throughput of small requests beside them (docs/decisions/0003).
+        self._engine = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine")
+        self._settings = settings
+        self._metrics = metrics
+        self._door = Door(catalog, settings, metrics, self.lifecycle, self._engine)
+        self._litestar = Litestar(
+            route_handlers=pages(catalog, metrics, self.lifecycle, self._engine, openapi_document),
+            exception_handlers={
+                RequestError: _request_error,
+                HTTPException: _litestar_error,
+                Exception: _internal_error,
+            },
+            openapi_config=None,
+            logging_config=None,
+            debug=False,
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI
+        """Serve one connection's scope (ASGI)."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1000})
+        elif self._door.leads_to(scope["path"]):
+            await self._door(scope, receive, send)
+        else:
+            await self._page(scope, receive, send)
+
+    async def _lifespan(self, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI
+        await receive()
+        self.lifecycle.ready = True
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self.lifecycle.ready = False
+        self._engine.shutdown(wait=False, cancel_futures=True)
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _page(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI
+        exchange = Exchange(scope, template_of(scope["path"]), self._metrics, self._settings)
+        scope.setdefault("state", {})[_EXCHANGE] = exchange
+        status = 499
+
+        async def send_with_id(message: Any) -> None:  # noqa: ANN401 - ASGI
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = [*message["headers"], (b"x-request-id", exchange.request_id)]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        if exchange.route == UNMATCHED:
+            await send_problem(send, exchange, NotFound())
+            return
+        try:
+            await self._litestar(scope, receive, send_with_id)
+        finally:
+            exchange.finish(status)
+
+
+def create_app(settings: Settings, catalog: Catalog, metrics: Metrics | None = None) -> Application:
+    """The application over a loaded catalog; `metrics` are shared when there are several workers."""
+    return Application(settings, catalog, metrics or metrics_for(catalog))
+
+
+def _problem(request: Request[Any, Any, Any], error: RequestError) -> Response[bytes]:
+    exchange: Exchange = request.scope["state"][_EXCHANGE]
+    exchange.error = error
+    return Response(
+        problem_body(error, exchange.request_id.decode()),
+        media_type=MEDIA_TYPE,
+        status_code=STATUS_OF_CODE[error.code],
+        headers={name.decode(): value.decode() for name, value in problem_headers(error)},
+    )
+
+
+def _request_error(request: Request[Any, Any, Any], error: RequestError) -> Response[bytes]:
+    return _problem(request, error)
+
+
+def _litestar_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+    """Litestar's own verdicts on a page: there are only a wrong method and a wrong path."""
+    method_not_allowed = 405
+    if error.status_code == method_not_allowed:
+        return _problem(request, MethodNotAllowed(("GET", "OPTIONS")))
+    if error.status_code >= STATUS_OF_CODE["internal"]:
+        return _internal_error(request, error)
+    return _problem(request, NotFound())
+
+
+def _internal_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    logger.error("internal error", exc_info=error)
+    return _problem(request, Internal())

@@ -1,0 +1,106 @@
+"""One HTTP request from its first byte to its answer: id, headers, log line and metrics."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from service.log import logger
+
+if TYPE_CHECKING:
+    from service.api.operations import Use
+    from service.errors import RequestError
+    from service.metrics import Metrics
+    from service.settings import Settings
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
+
+_FIRST_ERROR_STATUS = 400
+
+
+class Exchange:
+    """What is known of one request while it is answered."""
+
+    __slots__ = (
+        "_log_requests",
+        "_metrics",
+        "_started",
+        "error",
+        "headers",
+        "method",
+        "request_id",
+        "route",
+        "uses",
+    )
+
+    def __init__(
+        self,
+        scope: Any,
+        route: str,
+        metrics: Metrics,
+        settings: Settings,
+    ) -> None:
+        self._started = perf_counter()
+        self._metrics = metrics
+        self._log_requests = settings.log_requests
+        self.route = route
+        self.method: str = scope["method"]
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.uses: list[Use] = []
+        self.error: RequestError | None = None
+        given = self.headers.get(b"x-request-id", b"")
+        self.request_id = given if _REQUEST_ID.fullmatch(given) else os.urandom(16).hex().encode()
+        metrics.add_in_flight(1)
+
+    def header(self, name: bytes) -> str:
+        """A request header's value, or an empty string."""
+        return self.headers.get(name, b"").decode("latin-1")
+
+    def finish(self, status: int) -> None:
+        """Note that the answer is sent, or that nobody is there to take it."""
+        seconds = perf_counter() - self._started
+        metrics = self._metrics
+        metrics.add_in_flight(-1)
+        metrics.observe_request(self.route, status, seconds)
+        if self.error is not None:
+            metrics.count_rejected(self.error.code)
+        operation = self.route[1:]
+        for use in self.uses:
+            _record_use(metrics, operation, use)
+        failed = status >= _FIRST_ERROR_STATUS
+        if self._log_requests == "all" or (failed and self._log_requests == "errors"):
+            self._log(status, seconds)
+
+    def _log(self, status: int, seconds: float) -> None:
+        fields: dict[str, object] = {
+            "method": self.method,
+            "route": self.route,
+            "status": status,
+            "duration_ms": round(seconds * 1000, 3),
+            "request_id": self.request_id.decode(),
+        }
+        if self.uses:
+            fields["tokenizer"] = [use.tokenizer for use in self.uses]
+            fields["bytes"] = sum(use.text_bytes for use in self.uses)
+            fields["count"] = sum(use.tokens for use in self.uses)
+        if self.error is not None:
+            fields["code"] = self.error.code
+        level = logging.WARNING if status >= _FIRST_ERROR_STATUS else logging.INFO
+        logger.log(level, "request", extra={"fields": fields})
+
+
+def _record_use(metrics: Metrics, operation: str, use: Use) -> None:
+    tokenizer = use.tokenizer
+    metrics.observe_operation(operation, tokenizer, use.engine_seconds)
+    metrics.count_text(operation, tokenizer, use.tokens, use.text_bytes)
+    for ratio in use.tokens_per_byte:
+        metrics.observe_tokens_per_byte(tokenizer, ratio)
+    if use.special_spellings:
+        metrics.count_spellings(tokenizer, use.policy, use.special_spellings)
+    if use.unknown_tokens:
+        metrics.count_unknown(tokenizer, use.unknown_tokens)
+    if use.replacements:
+        metrics.count_replacements(tokenizer, use.replacements)

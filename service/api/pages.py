@@ -1,0 +1,155 @@
+"""The GET routes, by Litestar: what is loaded, whether it is well, and what it counts."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from litestar import MediaType, Request, Response, route
+from litestar.params import FromPath
+
+from service.api.descriptions import (
+    Description,
+    Descriptions,
+    Listing,
+    Status,
+    describe,
+    list_catalog,
+)
+from service.api.problems import RETRY_AFTER_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Executor
+
+    from litestar.handlers import HTTPRouteHandler
+
+    from service.api.lifecycle import Lifecycle
+    from service.catalog.catalog import Catalog
+    from service.metrics import Metrics
+
+METRICS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Page:
+    """One GET route, as the OpenAPI document shows it."""
+
+    summary: str
+    answer: type[msgspec.Struct] | str
+    """The JSON answer, or the media type of an answer that is none of our Structs."""
+    etag: bool = False
+    codes: tuple[str, ...] = ()
+
+
+PAGES: dict[str, Page] = {
+    "/healthz": Page("The process answers.", Status),
+    "/readyz": Page(
+        "Every artifact is verified and self-tested, and the process is not draining.", Status
+    ),
+    "/metrics": Page("Prometheus text format.", "text/plain"),
+    "/tokenizers": Page("The tokenizers that are loaded.", Listing),
+    "/fingerprint": Page(
+        "Fingerprint and description of every tokenizer.", Descriptions, etag=True
+    ),
+    "/fingerprint/{name}": Page(
+        "Fingerprint and description of one tokenizer.",
+        Description,
+        etag=True,
+        codes=("unknown_tokenizer",),
+    ),
+    "/openapi.json": Page("This interface, as OpenAPI 3.1.", MediaType.JSON),
+}
+"""Path template to description of every route that is no operation."""
+
+UNMATCHED = "unmatched"
+"""The route label of requests whose path is none of ours."""
+
+
+def template_of(path: str) -> str:
+    """The route template of a path, for labels and logs: never the path itself."""
+    if path in PAGES and "{" not in path:
+        return path
+    name = path.removeprefix("/fingerprint/")
+    return "/fingerprint/{name}" if name and name != path and "/" not in name else UNMATCHED
+
+
+def json_response(
+    body: bytes, *, status: int = 200, headers: dict[str, str] | None = None
+) -> Response[bytes]:
+    """A response of bytes that are JSON already."""
+    return Response(body, media_type=MediaType.JSON, status_code=status, headers=headers)
+
+
+def with_etag(request: Request[Any, Any, Any], body: bytes) -> Response[bytes]:
+    """`body` with an ETag, or 304 when the caller has it (RFC 9110, section 13.1.2)."""
+    etag = f'"{hashlib.sha256(body).hexdigest()}"'
+    known = {
+        candidate.strip().removeprefix("W/")
+        for candidate in request.headers.get("if-none-match", "").split(",")
+    }
+    if known & {etag, "*"}:
+        return Response(b"", status_code=304, headers={"etag": etag})
+    return json_response(body, headers={"etag": etag})
+
+
+def pages(
+    catalog: Catalog,
+    metrics: Metrics,
+    lifecycle: Lifecycle,
+    engine: Executor,
+    openapi: Callable[[], bytes],
+) -> list[HTTPRouteHandler]:
+    """The handlers. `openapi()` gives the bytes of the OpenAPI document."""
+    describe_once = functools.cache(describe)
+
+    @route("/healthz", http_method=["GET", "HEAD"])
+    async def healthz() -> Response[bytes]:
+        return json_response(b'{"status":"ok"}')
+
+    @route("/readyz", http_method=["GET", "HEAD"])
+    async def readyz() -> Response[bytes]:
+        if lifecycle.ready:
+            return json_response(b'{"status":"ready"}')
+        return json_response(
+            b'{"status":"not ready"}',
+            status=503,
+            headers={"retry-after": str(RETRY_AFTER_SECONDS)},
+        )
+
+    @route("/metrics", http_method=["GET"])
+    async def show_metrics() -> Response[bytes]:
+        return Response(metrics.render(), media_type=METRICS_MEDIA_TYPE)
+
+    @route("/tokenizers", http_method=["GET"])
+    async def tokenizers() -> Response[bytes]:
+        return json_response(await off_the_loop(lambda: list_catalog(catalog)))
+
+    async def off_the_loop(answer: Callable[[], object]) -> bytes:
+        # A description is computed when it is first asked for, up to 0.2 s a tokenizer.
+        work = asyncio.get_running_loop().run_in_executor
+        return await work(engine, lambda: msgspec.json.encode(answer()))
+
+    @route("/fingerprint", http_method=["GET"])
+    async def fingerprints(request: Request[Any, Any, Any]) -> Response[bytes]:
+        return with_etag(
+            request,
+            await off_the_loop(
+                lambda: Descriptions(fingerprints=[describe_once(entry) for entry in catalog])
+            ),
+        )
+
+    @route("/fingerprint/{name:str}", http_method=["GET"])
+    async def fingerprint(request: Request[Any, Any, Any], name: FromPath[str]) -> Response[bytes]:
+        entry = catalog.resolve(name)
+        return with_etag(request, await off_the_loop(lambda: describe_once(entry)))
+
+    @route("/openapi.json", http_method=["GET"], include_in_schema=False)
+    async def openapi_json() -> Response[bytes]:
+        return json_response(openapi())
+
+    return [healthz, readyz, show_metrics, tokenizers, fingerprints, fingerprint, openapi_json]

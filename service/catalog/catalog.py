@@ -1,0 +1,193 @@
+"""The catalog: name or alias -> verified tokenizer. Frozen once it is loaded."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from service import __version__
+from service.catalog.lock import read_lock
+from service.catalog.self_test import self_test
+from service.catalog.verify import read_verified
+from service.core.faults import is_fault
+from service.core.fingerprint import fingerprint, vocabulary_digest
+from service.core.spelling import SpellingFinder
+from service.errors import ArtifactError, FingerprintMismatch, UnknownTokenizer
+from service.formats import FormatError, formats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from service.catalog.lock import LockedArtifact
+    from service.core.tokenizer import Tokenizer
+    from service.formats import Format, Options
+
+_OWN_ENGINE = "tokenizer-service"
+"""The library name of formats whose encoder is this project's own."""
+
+
+class Entry:
+    """One artifact, loaded: its tokenizer and everything that /fingerprint says of it."""
+
+    def __init__(
+        self,
+        artifact: LockedArtifact,
+        tokenizer: Tokenizer,
+        options: Options,
+        chat_template: bytes | None,
+    ) -> None:
+        self.artifact = artifact
+        self.name = artifact.name
+        self.tokenizer = tokenizer
+        self.spellings = SpellingFinder(tokenizer.controls)
+        self.control_ids = frozenset(tokenizer.controls.values())
+        self.template_sha256 = (
+            None if chat_template is None else hashlib.sha256(chat_template).hexdigest()
+        )
+        self.fingerprint = fingerprint(
+            artifact_format=artifact.format,
+            files=[(file.role, file.sha256) for file in artifact.file],
+            options=msgspec.to_builtins(options),
+            controls=tokenizer.controls,
+            before=tokenizer.frame.before,
+            after=tokenizer.frame.after,
+            chat_template=self.template_sha256,
+        )
+
+    def expect(self, fingerprint_expected: str | None) -> None:
+        """Raise FingerprintMismatch unless this is the tokenizer that the caller expects."""
+        if fingerprint_expected is not None and fingerprint_expected != self.fingerprint:
+            raise FingerprintMismatch(self.name, fingerprint_expected, self.fingerprint)
+
+    @functools.cached_property
+    def _ids(self) -> list[int]:
+        return sorted(self.tokenizer.vocabulary())
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many ids there are."""
+        return len(self._ids)
+
+    @property
+    def max_id(self) -> int:
+        """The greatest id."""
+        return self._ids[-1]
+
+    @property
+    def holes(self) -> list[int]:
+        """The ids up to the greatest that no token has."""
+        return sorted(set(range(self.max_id)).difference(self._ids))
+
+    @functools.cached_property
+    def vocabulary_sha256(self) -> str:
+        """The digest of the (id, bytes) pairs. Takes up to 0.2 s when it is first asked for."""
+        return vocabulary_digest(self.tokenizer.vocabulary())
+
+
+class Catalog:
+    """The loaded artifacts. Never changes: another artifact means another process."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = {entry.name: entry for entry in entries}
+        self._by_any_name = {
+            name: entry
+            for entry in self._entries.values()
+            for name in (entry.name, *entry.artifact.aliases)
+        }
+
+    def __iter__(self) -> Iterator[Entry]:
+        """The entries in the order of the lock."""
+        return iter(self._entries.values())
+
+    def resolve(self, name: str) -> Entry:
+        """The entry with this name or alias. Raises UnknownTokenizer."""
+        try:
+            return self._by_any_name[name]
+        except KeyError:
+            raise UnknownTokenizer(self._entries) from None
+
+
+def load_catalog(root: Path) -> Catalog:
+    """Verify, build and test every artifact that the lock in `root` pins.
+
+    Raises ArtifactError, with one line, for the first that is refused.
+    """
+    return Catalog(load_entry(root, artifact) for artifact in read_lock(root))
+
+
+def load_entry(root: Path, artifact: LockedArtifact) -> Entry:
+    """Verify, build and test one artifact. Raises ArtifactError."""
+    artifact_format = _format_of(artifact)
+    try:
+        options = msgspec.convert(artifact.options, artifact_format.options)
+    except msgspec.ValidationError as error:
+        raise ArtifactError(artifact.name, f"options: {error}") from None
+    files = read_verified(root, artifact)
+    tokenizer = _build(artifact, artifact_format, files, options)
+    self_test(artifact, tokenizer)
+    entry = Entry(artifact, tokenizer, options, files.get("chat_template"))
+    if artifact.fingerprint not in (None, entry.fingerprint):
+        raise ArtifactError(
+            artifact.name,
+            f"expected fingerprint {artifact.fingerprint}, found {entry.fingerprint}",
+        )
+    return entry
+
+
+def _format_of(artifact: LockedArtifact) -> Format:
+    known = formats()
+    if artifact.format not in known:
+        raise ArtifactError(
+            artifact.name,
+            f"unknown format {artifact.format!r}; there are {', '.join(sorted(known))}",
+        )
+    artifact_format = known[artifact.format]
+    roles = {file.role for file in artifact.file}
+    missing = sorted(artifact_format.required_roles - roles)
+    extra = sorted(roles - artifact_format.required_roles - artifact_format.optional_roles)
+    if missing or extra:
+        expected = ", ".join(sorted(artifact_format.required_roles))
+        raise ArtifactError(
+            artifact.name,
+            f"format {artifact.format!r} needs files with the roles {expected}; "
+            f"missing: {', '.join(missing) or 'none'}; not known: {', '.join(extra) or 'none'}",
+        )
+    return artifact_format
+
+
+def _build(
+    artifact: LockedArtifact, artifact_format: Format, files: Mapping[str, bytes], options: Options
+) -> Tokenizer:
+    paths = {file.role: file for file in artifact.file}
+    for role, data in files.items():
+        if data.startswith(b"version https://git-lfs"):
+            raise ArtifactError(
+                artifact.name,
+                "expected the file, found a Git LFS pointer to it",
+                file=paths[role].path,
+            )
+    try:
+        return artifact_format.build(files, options)
+    except FormatError as error:
+        file = paths.get(error.role) if error.role else None
+        where = None if file is None else file.path
+        pinned = "" if file is None else f" (sha256 {file.sha256})"
+        raise ArtifactError(artifact.name, f"{error.reason}{pinned}", file=where) from None
+    except BaseException as error:
+        # Whatever a library raises on a malformed file is a refusal, not a crash with a traceback.
+        if not is_fault(error):
+            raise
+        raise ArtifactError(
+            artifact.name, f"can't be built: {type(error).__name__}: {error}"
+        ) from error
+
+
+@functools.cache
+def library_version(library: str) -> str:
+    """The installed version of a tokenizer library."""
+    return __version__ if library == _OWN_ENGINE else importlib.metadata.version(library)

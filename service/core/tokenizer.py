@@ -1,0 +1,85 @@
+"""The Tokenizer protocol: the only thing that an artifact format must meet."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Coverage = Literal["every_byte", "unknown_token"]
+RoundTrip = Literal["exact", "normalizing", "lossy"]
+
+ROLES = ("bos", "eos", "unk", "pad", "cls", "sep", "mask")
+"""The parts that a special token can play, in the order of the /fingerprint answer."""
+
+
+class ControlSpan(NamedTuple):
+    """One control spelling found in a text: code points `start` to `end`, without blanks around."""
+
+    start: int
+    end: int
+    spelling: str
+
+
+class Frame(NamedTuple):
+    """The ids that `add_special_tokens` puts around the content."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Facts:
+    """What a format knows about its tokenizer beyond turning text into ids."""
+
+    library: str
+    """Name of the library that gives the ids."""
+    pipeline: Mapping[str, object]
+    """normalizer, pre_tokenizer, model, post_processor, decoder: JSON values, None where absent."""
+    roles: Mapping[str, int]
+    """Role (one of ROLES) to id, for the roles that are known."""
+    coverage: Coverage
+    round_trip: RoundTrip
+
+
+class Tokenizer(Protocol):
+    """One loaded tokenizer. Frozen after it is built: every method may be called from any thread."""
+
+    controls: Mapping[str, int]
+    """Control spelling to id: what `special_policy` is about."""
+    frame: Frame
+    unknown_id: int | None
+    """The id that stands for text outside the vocabulary, if there is one."""
+    facts: Facts
+
+    def encode(self, text: str) -> list[int]:
+        """Content ids with every control spelling read as ordinary text."""
+
+    def encode_special(self, text: str) -> list[int]:
+        """Content ids as the reference library gives them, control spellings recognised."""
+
+    def encode_spans(self, text: str, spans: Sequence[ControlSpan]) -> list[int]:
+        """Content ids with the control spellings at `spans` recognised and no others.
+
+        `spans` are ordered, do not overlap, and come from `find_controls` on the same text.
+        """
+
+    def find_controls(self, text: str, allowed: frozenset[str] | None) -> list[ControlSpan]:
+        """The control spellings that the reference library would recognise, in order.
+
+        `allowed` narrows the spellings that are looked for; None means all.
+        """
+
+    def decode_bytes(self, ids: Sequence[int]) -> bytes:
+        """The bytes that `ids` spell, control ids as their spelling.
+
+        Raises InvalidTokenId for an id that is not in the vocabulary.
+        """
+
+    def byte_parts(self, ids: Sequence[int]) -> list[bytes]:
+        """What each of `ids` adds to `decode_bytes(ids)`; for errors that name an id."""
+
+    def vocabulary(self) -> Mapping[int, bytes]:
+        """Every id with its bytes, special tokens included, the format's alphabet undone."""

@@ -1,0 +1,66 @@
+"""Bytes to text: joined first, then read as UTF-8, strictly or with U+FFFD."""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING
+
+from service.core.policy import DecodeMode
+from service.errors import InvalidUtf8
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+def read_utf8(
+    joined: bytes,
+    mode: DecodeMode,
+    ids: Sequence[int],
+    parts: Callable[[], Sequence[bytes]],
+) -> tuple[str, int]:
+    """The text of `joined` and the number of replacements made.
+
+    `parts` gives what each of `ids` added to `joined`; it is called only to name the id at
+    fault. CPython's decoder puts one U+FFFD for each maximal ill-formed part (Unicode 16,
+    section 3.9, table 3-11), which is the rule of the WHATWG decoder, too.
+    Raises InvalidUtf8 in strict mode.
+    """
+    try:
+        return joined.decode(), 0
+    except UnicodeDecodeError as error:
+        if mode is DecodeMode.STRICT:
+            raise _locate(joined, error.start, ids, parts()) from None
+    text = joined.decode(errors="replace")
+    # EF begins a sequence wherever it stands, so EF BF BD is always a U+FFFD that the ids
+    # really spell: those are no replacements.
+    return text, text.count(REPLACEMENT) - joined.count(REPLACEMENT.encode())
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether `data` is valid UTF-8 as it stands."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _locate(
+    joined: bytes, byte_offset: int, ids: Sequence[int], parts: Sequence[bytes]
+) -> InvalidUtf8:
+    """The error for the ill-formed part at `byte_offset`, with the id whose bytes begin it."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        decoder.decode(joined[byte_offset:])
+    except UnicodeDecodeError:
+        reason = "malformed"
+    else:
+        reason = "truncated"
+    position = 0
+    for index, part in enumerate(parts):
+        position += len(part)
+        if position > byte_offset:
+            break
+    return InvalidUtf8(byte_offset, index, ids[index], reason)

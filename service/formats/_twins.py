@@ -1,0 +1,255 @@
+"""The literal twin of a `tokenizers.Tokenizer`, and the spotter that finds its added tokens.
+
+The library decides by flags on a shared object whether a special token's spelling is recognised,
+and its flag covers only tokens marked `special: true`. Toggling it under threads gives wrong ids
+in silence, so nothing is toggled: two tokenizers are built once from one definition.
+
+The *reference* is the definition as it stands, without padding and truncation. In its *twin*
+every control token is renamed, at its own id, to a long random string that no caller can know:
+in the added vocabulary, and in the model, where a piece of that spelling could match, too. Text
+given to the twin can't reach a control id. To recognise a spelling at one place, and nowhere
+else, that place of the text is replaced by the random string and the whole text is encoded once:
+stretches encoded apart would get other ids (a Metaspace puts a blank before each).
+
+The *spotter* has the same normalizer and added tokens and an empty model: what it finds is what
+the library would find, flags and normalization included.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from tokenizers import Tokenizer as HuggingFaceTokenizer
+
+from service.core.spelling import SpellingFinder, split_at
+from service.core.tokenizer import ControlSpan, Frame
+from service.formats import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Definition = dict[str, Any]
+"""A tokenizer.json, parsed."""
+
+_SPOTTERS_KEPT = 64
+"""How many spotters for `allowed_special` sets are kept; each costs up to a few ms to build."""
+
+_OTHER = "\0"
+"""The only piece of a spotter's model: all text that is no added token."""
+
+
+class Twins:
+    """A reference tokenizer, its literal twin, and the search for control spellings."""
+
+    def __init__(self, definition: Definition, controls: Mapping[str, int]) -> None:
+        """Build both tokenizers of a definition whose `controls` are spelling to id.
+
+        Raises FormatError when the library refuses the definition or would change an id.
+        """
+        definition = dict(definition, truncation=None, padding=None)
+        self.controls = controls
+        self.reference = load(definition)
+        self._check_declared_ids(definition)
+        self._stand_ins = {spelling: _stand_in(spelling) for spelling in controls}
+        self._twin = load(_renamed(definition, self._stand_ins))
+        for spelling, stand_in in self._stand_ins.items():
+            if self._twin.token_to_id(stand_in) != controls[spelling]:
+                raise FormatError(f"the id of {spelling!r} can't be kept apart from its spelling")
+        self._spotters = functools.lru_cache(maxsize=_SPOTTERS_KEPT)(
+            functools.partial(_Spotter, definition, frozenset(controls))
+        )
+
+    def _check_declared_ids(self, definition: Definition) -> None:
+        for token in definition["added_tokens"]:
+            found = self.reference.token_to_id(token["content"])
+            if found != token["id"]:
+                raise FormatError(
+                    f"added token {token['content']!r} declares id {token['id']}, "
+                    f"the library would give it {found}",
+                    role="tokenizer",
+                )
+
+    def encode(self, text: str) -> list[int]:
+        """Content ids with no control spelling recognised."""
+        return _ids(self._twin, text)
+
+    def encode_special(self, text: str) -> list[int]:
+        """Content ids as the library gives them."""
+        return _ids(self.reference, text)
+
+    def encode_spans(self, text: str, spans: Sequence[ControlSpan]) -> list[int]:
+        """Content ids with the control spellings at `spans` recognised and no others."""
+        marked: list[str] = []
+        for stretch, span in split_at(text, spans):
+            marked.append(stretch)
+            if span is not None:
+                marked.append(self._stand_ins[span.spelling])
+        return _ids(self._twin, "".join(marked))
+
+    def find_controls(self, text: str, allowed: frozenset[str] | None) -> list[ControlSpan]:
+        """The control spellings that the library recognises when only `allowed` are known."""
+        return self._spotters(allowed).find(text)
+
+
+class _Spotter:
+    """Finds control spellings as the library does, without its model."""
+
+    def __init__(
+        self, definition: Definition, controls: frozenset[str], allowed: frozenset[str] | None
+    ) -> None:
+        wanted = controls if allowed is None else controls & allowed
+        added = [
+            # Blanks that a token takes along (lstrip, rstrip) are no part of its spelling.
+            dict(token, lstrip=False, rstrip=False, id=number)
+            for number, token in enumerate(
+                (
+                    token
+                    for token in definition["added_tokens"]
+                    if token["content"] in wanted or token["content"] not in controls
+                ),
+                start=1,
+            )
+        ]
+        self._spellings = {token["id"]: token["content"] for token in added}
+        self._wanted = wanted
+        self._tokenizer = load(
+            {
+                "version": "1.0",
+                "truncation": None,
+                "padding": None,
+                "added_tokens": added,
+                "normalizer": definition["normalizer"],
+                "pre_tokenizer": None,
+                "post_processor": None,
+                "decoder": None,
+                "model": {"type": "WordLevel", "vocab": {_OTHER: 0}, "unk_token": _OTHER},
+            }
+        )
+        # A token that is looked for in normalized text may stand there although its spelling
+        # does not stand in the text; for all others the cheap search comes first.
+        matches_normalized = definition["normalizer"] is not None and any(
+            token["normalized"] for token in added if token["content"] in wanted
+        )
+        self._finder = None if matches_normalized else SpellingFinder(wanted)
+
+    def find(self, text: str) -> list[ControlSpan]:
+        """The control spellings recognised in `text`."""
+        if not self._wanted or (self._finder is not None and not self._finder.find(text)):
+            return []
+        (encoding,) = self._tokenizer.encode_batch([text], add_special_tokens=False)
+        return [
+            ControlSpan(start, end, self._spellings[token_id])
+            for token_id, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
+            if token_id and self._spellings[token_id] in self._wanted
+        ]
+
+
+def load(definition: Definition) -> HuggingFaceTokenizer:
+    """The library's tokenizer of a definition. Raises FormatError with the library's reason."""
+    try:
+        return HuggingFaceTokenizer.from_buffer(msgspec.json.encode(definition))
+    except Exception as error:  # noqa: BLE001 - the binding raises bare Exception
+        raise FormatError(
+            f"the tokenizers library can't use it: {error}", role="tokenizer"
+        ) from None
+
+
+def special_added_tokens(controls: Mapping[str, int]) -> list[Definition]:
+    """The `added_tokens` of a definition whose special tokens match exactly as they are spelt."""
+    return [
+        {
+            "id": token_id,
+            "content": spelling,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
+        for spelling, token_id in sorted(controls.items(), key=lambda item: item[1])
+    ]
+
+
+def frame_of(tokenizer: HuggingFaceTokenizer) -> Frame:
+    """The ids that the post-processor puts around one text.
+
+    Raises FormatError for a post-processor that does more than that, because a frame is all
+    that `add_special_tokens` means here.
+    """
+    frame: Frame | None = None
+    for probe in ("a", "b a", "0"):
+        bare = tokenizer.encode_batch([probe], add_special_tokens=False)[0].ids
+        framed = tokenizer.encode_batch([probe], add_special_tokens=True)[0]
+        content = [place for place, mask in enumerate(framed.special_tokens_mask) if not mask]
+        if not bare:
+            continue
+        first, last = (content[0], content[-1] + 1) if content else (0, 0)
+        found = Frame(tuple(framed.ids[:first]), tuple(framed.ids[last:]))
+        if framed.ids[first:last] != bare or (frame is not None and found != frame):
+            raise FormatError("the post-processor does more than frame a text", role="tokenizer")
+        frame = found
+    return frame or Frame((), ())
+
+
+def parts_by_pairs(tokenizer: HuggingFaceTokenizer, tokens: Sequence[str]) -> list[bytes]:
+    """What each token adds to the decoded text, for decoders that look one token back at most."""
+    decode = tokenizer.decoder.decode if tokenizer.decoder else " ".join
+    parts: list[bytes] = []
+    for place, token in enumerate(tokens):
+        if place == 0:
+            parts.append(decode([token]).encode())
+        else:
+            before = decode([tokens[place - 1]])
+            parts.append(decode([tokens[place - 1], token])[len(before) :].encode())
+    return parts
+
+
+def _ids(tokenizer: HuggingFaceTokenizer, text: str) -> list[int]:
+    # encode() holds the GIL for the whole call, 0.4 s a MB; the batch call releases it.
+    ids: list[int] = tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
+    return ids
+
+
+def _stand_in(spelling: str) -> str:
+    """A random string that behaves in a text as `spelling` does but can't be guessed.
+
+    The first and last characters stay: a neighbour marked `single_word` looks at them. The
+    letters between are such that no normalizer in use changes them.
+    """
+    return spelling[0] + secrets.token_hex(16) + spelling[-1]
+
+
+def _renamed(definition: Definition, names: Mapping[str, str]) -> Definition:
+    """The definition with each token of `names` under its new name, at its own id."""
+    renamed = copy.deepcopy({key: value for key, value in definition.items() if key != "model"})
+    for token in renamed["added_tokens"]:
+        token["content"] = names.get(token["content"], token["content"])
+    renamed["model"] = _renamed_model(definition["model"], names)
+    return renamed
+
+
+def _renamed_model(model: Definition, names: Mapping[str, str]) -> Definition:
+    """The model with each piece of `names` under its new name and no merge that makes one."""
+    model = dict(model)
+    vocab = model["vocab"]
+    if isinstance(vocab, list):  # Unigram: [piece, score] in the order of the ids
+        model["vocab"] = [[names.get(piece, piece), score] for piece, score in vocab]
+    else:
+        model["vocab"] = {names.get(piece, piece): token_id for piece, token_id in vocab.items()}
+    if model.get("unk_token") in names:
+        model["unk_token"] = names[model["unk_token"]]
+    if model.get("merges"):
+        prefix = model.get("continuing_subword_prefix") or ""
+        model["merges"] = [
+            merge for merge in model["merges"] if not _mentions(merge, prefix, names)
+        ]
+    return model
+
+
+def _mentions(merge: str | list[str], prefix: str, names: Mapping[str, str]) -> bool:
+    left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
+    return left in names or right in names or left + right.removeprefix(prefix) in names

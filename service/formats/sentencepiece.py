@@ -1,0 +1,276 @@
+"""A SentencePiece model (unigram, or BPE with byte fallback), by the sentencepiece library."""
+
+from __future__ import annotations
+
+import functools
+import re
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import sentencepiece
+from google.protobuf.message import DecodeError
+from sentencepiece import sentencepiece_model_pb2 as model_proto
+
+from service.core.spelling import SpellingFinder, encode_stretches, split_at
+from service.core.tokenizer import ControlSpan, Facts
+from service.formats import Format, FormatError, Options
+from service.formats._byte_level import UTF8_BYTES
+from service.formats._common import (
+    Template,
+    check_ids_distinct,
+    checked_parts,
+    roles_by_spelling,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from service.core.tokenizer import Frame
+
+_BLANK = "\u2581"
+"""SentencePiece's letter for a blank."""
+
+_MARKER = re.compile(r"<.+>|\[.+\]", re.DOTALL)
+"""The shape of a user-defined piece that the lock has to call special or ordinary."""
+
+_Piece = model_proto.ModelProto.SentencePiece
+
+
+class SentencePieceOptions(Options, frozen=True):
+    """What a .model does not say."""
+
+    parse_special: list[str] = []
+    """Pieces that are control spellings although the model calls them user-defined."""
+    ordinary_pieces: list[str] = []
+    """Marker-shaped user-defined pieces that are ordinary vocabulary."""
+    template: Template | None = None
+
+
+class SentencePieceTokenizer:
+    """A .model whose control pieces are out of reach of text.
+
+    SentencePiece never reads a control piece out of text. It does read user-defined pieces, so
+    those that are control spellings are renamed in a literal twin, at their own ids, to random
+    strings that stand in for them where one is to be recognised.
+    """
+
+    def __init__(self, model: Any, options: SentencePieceOptions) -> None:  # noqa: ANN401 - protobuf
+        self._model = model
+        pieces = model.pieces
+        self._unseen = {
+            piece.piece: token_id
+            for token_id, piece in enumerate(pieces)
+            if piece.type == _Piece.CONTROL
+        }
+        user_defined = {
+            piece.piece: token_id
+            for token_id, piece in enumerate(pieces)
+            if piece.type == _Piece.USER_DEFINED
+        }
+        parsed = {spelling: user_defined[spelling] for spelling in options.parse_special}
+        self._ordinary = frozenset(user_defined) - frozenset(parsed)
+        self.controls: Mapping[str, int] = self._unseen | parsed
+        self._stand_ins = {
+            spelling: f"{spelling[0]}{secrets.token_hex(16)}{spelling[-1]}" for spelling in parsed
+        }
+        self._reference = _processor(model)
+        self._twin = _processor(_renamed(model, self._stand_ins)) if parsed else self._reference
+        self._finder = functools.lru_cache(maxsize=256)(self._build_finder)
+        self._bytes = {token_id: _piece_bytes(piece) for token_id, piece in enumerate(pieces)}
+        self._control_ids = frozenset(self.controls.values())
+        self._unknown_surface = model.trainer_spec.unk_surface.encode()
+        normalizer = model.normalizer_spec
+        self._drops_blank = normalizer.add_dummy_prefix or normalizer.remove_extra_whitespaces
+        self._drops_all_blanks = normalizer.remove_extra_whitespaces
+        self.frame: Frame = (options.template or Template()).frame(self.controls)
+        self.unknown_id: int | None = self._reference.unk_id()
+        self.facts = _facts(model, self._reference, self.controls)
+
+    def _build_finder(self, allowed: frozenset[str] | None) -> SpellingFinder:
+        # Ordinary user-defined pieces compete for the same text in the library, so they do here.
+        wanted = frozenset(self.controls) if allowed is None else allowed
+        return SpellingFinder(wanted | self._ordinary)
+
+    def encode(self, text: str) -> list[int]:
+        """Content ids with no control spelling recognised."""
+        ids: list[int] = self._twin.encode(text)
+        return ids
+
+    def encode_special(self, text: str) -> list[int]:
+        """Content ids: control pieces split the text, user-defined ones are the library's own."""
+        unseen = [span for span in self.find_controls(text, None) if span.spelling in self._unseen]
+        return encode_stretches(text, unseen, self._reference.encode, self.controls.__getitem__)
+
+    def encode_spans(self, text: str, spans: Sequence[ControlSpan]) -> list[int]:
+        """Content ids with the control spellings at `spans` recognised and no others."""
+        ids: list[int] = []
+        stretch = ""
+        for ordinary, span in split_at(text, spans):
+            stretch += ordinary
+            if span is not None and span.spelling in self._stand_ins:
+                stretch += self._stand_ins[span.spelling]
+                continue
+            if stretch:
+                ids += self._twin.encode(stretch)
+                stretch = ""
+            if span is not None:
+                ids.append(self.controls[span.spelling])
+        return ids
+
+    def find_controls(self, text: str, allowed: frozenset[str] | None) -> list[ControlSpan]:
+        """The control spellings in `text`; of two at one place the longest."""
+        return [
+            span for span in self._finder(allowed).find(text) if span.spelling not in self._ordinary
+        ]
+
+    def decode_bytes(self, ids: Sequence[int]) -> bytes:
+        """The bytes of `ids`, joined before anything reads them as text. Raises InvalidTokenId."""
+        return b"".join(self.byte_parts(ids))
+
+    def byte_parts(self, ids: Sequence[int]) -> list[bytes]:
+        """What each id adds to the decoded bytes. Raises InvalidTokenId.
+
+        The library's own rule (Decode in sentencepiece_processor.cc): at the start one blank of
+        a dummy prefix is dropped, all blanks where the model removes extra ones. A control
+        spelling begins a new start, because encoding begins a new stretch there.
+        """
+        parts = checked_parts(ids, self._bytes.__getitem__)
+        at_start = self._drops_blank
+        for place, token_id in enumerate(ids):
+            if token_id in self._control_ids:
+                at_start = self._drops_blank
+                continue
+            if token_id == self.unknown_id:
+                parts[place] = self._unknown_surface
+            elif at_start and parts[place].startswith(b" ") and not self._is_byte(token_id):
+                parts[place] = parts[place][1:]
+                at_start = self._drops_all_blanks and not parts[place]
+                continue
+            at_start = at_start and not parts[place]
+        return parts
+
+    def _is_byte(self, token_id: int) -> bool:
+        is_byte: bool = self._reference.is_byte(token_id)
+        return is_byte
+
+    def vocabulary(self) -> Mapping[int, bytes]:
+        """Every id with its bytes: a blank for U+2581, one byte for a byte piece."""
+        return self._bytes
+
+
+def _piece_bytes(piece: Any) -> bytes:  # noqa: ANN401 - protobuf
+    if piece.type == _Piece.BYTE:
+        return bytes([int(piece.piece[3:5], 16)])
+    if piece.type in (_Piece.CONTROL, _Piece.UNKNOWN):
+        return bytes(piece.piece.encode())
+    return bytes(piece.piece.replace(_BLANK, " ").encode())
+
+
+def _processor(model: Any) -> sentencepiece.SentencePieceProcessor:  # noqa: ANN401 - protobuf
+    try:
+        return sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
+    except (RuntimeError, OSError, ValueError) as error:
+        raise FormatError(
+            f"the sentencepiece library can't use it: {error}", role="model"
+        ) from None
+
+
+def _renamed(model: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 - protobuf
+    renamed = model_proto.ModelProto()
+    renamed.CopyFrom(model)
+    for piece in renamed.pieces:
+        piece.piece = names.get(piece.piece, piece.piece)
+    return renamed
+
+
+def _facts(
+    model: Any,  # noqa: ANN401 - protobuf
+    processor: sentencepiece.SentencePieceProcessor,
+    controls: Mapping[str, int],
+) -> Facts:
+    normalizer, trainer = model.normalizer_spec, model.trainer_spec
+    named = {
+        "bos": processor.bos_id(),
+        "eos": processor.eos_id(),
+        "unk": processor.unk_id(),
+        "pad": processor.pad_id(),
+    }
+    return Facts(
+        library="sentencepiece",
+        pipeline={
+            "normalizer": {
+                "type": normalizer.name,
+                "add_dummy_prefix": normalizer.add_dummy_prefix,
+                "remove_extra_whitespaces": normalizer.remove_extra_whitespaces,
+                "escape_whitespaces": normalizer.escape_whitespaces,
+            },
+            "pre_tokenizer": None,
+            "model": {
+                "type": type(trainer).ModelType.Name(trainer.model_type),
+                "byte_fallback": trainer.byte_fallback,
+            },
+            "post_processor": None,
+            "decoder": {"type": "SentencePiece", "unk_surface": trainer.unk_surface},
+        },
+        roles=roles_by_spelling(controls)
+        | {role: token_id for role, token_id in named.items() if token_id >= 0},
+        coverage="every_byte" if trainer.byte_fallback else "unknown_token",
+        round_trip="normalizing" if trainer.byte_fallback else "lossy",
+    )
+
+
+def _check_marker_pieces(model: Any, options: SentencePieceOptions) -> None:  # noqa: ANN401
+    """Raise FormatError when the lock leaves it open what a marker-shaped piece is."""
+    user_defined = {piece.piece for piece in model.pieces if piece.type == _Piece.USER_DEFINED}
+    listed = {*options.parse_special, *options.ordinary_pieces}
+    for spelling in sorted(listed - user_defined):
+        raise FormatError(f"{spelling!r} is no user-defined piece of the model", role="model")
+    for spelling in sorted({*options.parse_special} & {*options.ordinary_pieces}):
+        raise FormatError(f"{spelling!r} can't be both special and ordinary")
+    for spelling in sorted(user_defined - listed):
+        if _MARKER.fullmatch(spelling):
+            raise FormatError(
+                f"user-defined piece {spelling!r} looks like a marker: list it in option "
+                "parse_special or ordinary_pieces",
+                role="model",
+            )
+
+
+def _check_bytes_covered(model: Any) -> None:  # noqa: ANN401 - protobuf
+    if not model.trainer_spec.byte_fallback:
+        return
+    present = [int(piece.piece[3:5], 16) for piece in model.pieces if piece.type == _Piece.BYTE]
+    check_ids_distinct(present, role="model")
+    missing = sorted(UTF8_BYTES - set(present))
+    if missing:
+        raise FormatError(
+            f"expected a byte piece for each byte that UTF-8 can contain, found none for "
+            f"{len(missing)} of them, the first 0x{missing[0]:02x}",
+            role="model",
+        )
+
+
+def build(files: Mapping[str, bytes], options: Options) -> SentencePieceTokenizer:
+    """Build from a verified .model. Raises FormatError."""
+    assert isinstance(options, SentencePieceOptions)  # noqa: S101 - Format ties the two together
+    model = model_proto.ModelProto()
+    try:
+        model.ParseFromString(files["model"])
+    except DecodeError:
+        raise FormatError("expected a SentencePiece model (protobuf)", role="model") from None
+    if model.denormalizer_spec.precompiled_charsmap:
+        raise FormatError("the model rewrites decoded text (denormalizer_spec)", role="model")
+    if len({piece.piece for piece in model.pieces}) != len(model.pieces):
+        raise FormatError("a piece stands twice", role="model")
+    _check_marker_pieces(model, options)
+    _check_bytes_covered(model)
+    return SentencePieceTokenizer(model, options)
+
+
+FORMAT = Format(
+    name="sentencepiece",
+    required_roles=frozenset({"model"}),
+    optional_roles=frozenset({"chat_template"}),
+    options=SentencePieceOptions,
+    build=build,
+)

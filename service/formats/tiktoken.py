@@ -1,0 +1,167 @@
+"""Byte-level BPE from a rank file, by tiktoken: each line is a token in base64 and its rank."""
+
+from __future__ import annotations
+
+import binascii
+from typing import TYPE_CHECKING
+
+import tiktoken
+
+from service.core.faults import is_panic
+from service.core.spelling import Finders, encode_stretches
+from service.core.tokenizer import Facts, Frame
+from service.errors import EngineLimit
+from service.formats import Format, FormatError, Options
+from service.formats._common import (
+    check_ids_distinct,
+    check_no_prefix,
+    check_spellings,
+    checked_parts,
+    roles_by_spelling,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from service.core.tokenizer import ControlSpan
+
+
+class TiktokenOptions(Options, frozen=True):
+    """Data of a rank file's tokenizer that the file does not hold."""
+
+    pattern: str
+    """The regular expression that splits text into pieces, in tiktoken's dialect."""
+    special_tokens: dict[str, int]
+    """Spelling to id; may be empty."""
+
+
+class TiktokenTokenizer:
+    """A tiktoken.Encoding that was built from verified ranks, never from a download."""
+
+    def __init__(self, ranks: dict[bytes, int], options: TiktokenOptions) -> None:
+        self._encoding = tiktoken.Encoding(
+            name="pinned",
+            pat_str=options.pattern,
+            mergeable_ranks=ranks,
+            special_tokens=options.special_tokens,
+        )
+        self._finders = Finders(options.special_tokens)
+        self.controls: Mapping[str, int] = options.special_tokens
+        self.frame = Frame((), ())
+        self.unknown_id = None
+        self.facts = Facts(
+            library="tiktoken",
+            pipeline={
+                "normalizer": None,
+                "pre_tokenizer": {"type": "Split", "pattern": options.pattern},
+                "model": {"type": "BPE", "alphabet": "bytes"},
+                "post_processor": None,
+                "decoder": {"type": "Bytes"},
+            },
+            roles=roles_by_spelling(options.special_tokens),
+            coverage="every_byte",
+            round_trip="exact",
+        )
+
+    def encode(self, text: str) -> list[int]:
+        """Content ids, every special token's spelling read as text."""
+        return _within_limits(self._encoding.encode_ordinary, text)
+
+    def encode_special(self, text: str) -> list[int]:
+        """Content ids, every special token recognised."""
+        return _within_limits(self._encode_all_special, text)
+
+    def _encode_all_special(self, text: str) -> list[int]:
+        return self._encoding.encode(text, allowed_special="all")
+
+    def encode_spans(self, text: str, spans: Sequence[ControlSpan]) -> list[int]:
+        """Content ids, the special tokens at `spans` recognised."""
+        return encode_stretches(text, spans, self.encode, self.controls.__getitem__)
+
+    def find_controls(self, text: str, allowed: frozenset[str] | None) -> list[ControlSpan]:
+        """The special tokens' spellings in `text`."""
+        return self._finders.find(text, allowed)
+
+    def decode_bytes(self, ids: Sequence[int]) -> bytes:
+        """The bytes of `ids`, joined. Raises InvalidTokenId."""
+        try:
+            return self._encoding.decode_bytes(ids)
+        except (KeyError, OverflowError):
+            # The library's message does not name the index; the slow way does.
+            return b"".join(self.byte_parts(ids))
+
+    def byte_parts(self, ids: Sequence[int]) -> list[bytes]:
+        """The bytes of each id. Raises InvalidTokenId."""
+        return checked_parts(ids, self._encoding.decode_single_token_bytes)
+
+    def vocabulary(self) -> Mapping[int, bytes]:
+        """Every rank and special token."""
+        vocabulary = dict(self._special_bytes())
+        # token_byte_values() is sorted by bytes and holds no id, encode_single_token gives it.
+        for token in self._encoding.token_byte_values():
+            vocabulary[self._encoding.encode_single_token(token)] = token
+        return vocabulary
+
+    def _special_bytes(self) -> list[tuple[int, bytes]]:
+        return [(token_id, spelling.encode()) for spelling, token_id in self.controls.items()]
+
+
+def _within_limits(encode: Callable[[str], list[int]], text: str) -> list[int]:
+    """Call the library; a stack overflow of its regular expression engine is EngineLimit.
+
+    fancy-regex backtracks once a character in `\\s+(?!\\S)` and gives up near 1,000,000 of them;
+    tiktoken unwraps that error, and PyO3 makes of the panic an exception that is no Exception.
+    """
+    try:
+        return encode(text)
+    except BaseException as error:
+        if is_panic(error) and "StackOverflow" in str(error):
+            raise EngineLimit from None
+        raise
+
+
+def parse_ranks(data: bytes) -> dict[bytes, int]:
+    """Token bytes to rank. Raises FormatError for anything but a whole, unambiguous rank file."""
+    ranks: dict[bytes, int] = {}
+    for number, line in enumerate(data.splitlines(), start=1):
+        try:
+            encoded, rank = line.split()
+            ranks[binascii.a2b_base64(encoded, strict_mode=True)] = int(rank)
+        except ValueError:  # binascii.Error is one, too
+            raise FormatError(
+                f"line {number}: expected a token in base64 and its rank", role="ranks"
+            ) from None
+        if len(ranks) != number:
+            raise FormatError(f"line {number}: a token stands twice", role="ranks")
+    check_ids_distinct(ranks.values(), role="ranks")
+    missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
+    if missing:
+        raise FormatError(
+            f"expected a rank for each of the 256 bytes, found none for {len(missing)} of them, "
+            f"the first 0x{missing[0]:02x}",
+            role="ranks",
+        )
+    return ranks
+
+
+def build(files: Mapping[str, bytes], options: Options) -> TiktokenTokenizer:
+    """Build from a verified rank file. Raises FormatError."""
+    assert isinstance(options, TiktokenOptions)  # noqa: S101 - Format ties the two together
+    ranks = parse_ranks(files["ranks"])
+    check_spellings(options.special_tokens, taken=ranks.values())
+    check_no_prefix(options.special_tokens)
+    try:
+        return TiktokenTokenizer(ranks, options)
+    except ValueError as error:
+        # tiktoken reports a bad pattern as a ValueError that quotes it; the pattern is data of
+        # the lock, not of a request, and its error is what a person needs.
+        raise FormatError(f"option pattern: {error}") from None
+
+
+FORMAT = Format(
+    name="tiktoken",
+    required_roles=frozenset({"ranks"}),
+    optional_roles=frozenset(),
+    options=TiktokenOptions,
+    build=build,
+)

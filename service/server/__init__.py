@@ -1,0 +1,1 @@
+"""Running the application: one process or several, draining, stopping."""
