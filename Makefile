@@ -35,9 +35,9 @@ format: venv ## Format the code
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-types: venv ## Check types with mypy and pyright
+types: venv ## Check types with mypy and (based)pyright
 	$(BIN)/mypy
-	$(BIN)/pyright --warnings
+	$(BIN)/basedpyright
 
 check: lint types test ## Everything that CI runs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 import msgspec
@@ -40,13 +40,13 @@ def artifacts_root(settings: Settings) -> Path:
 
 def _settings(**overrides: object) -> Settings:
     try:
-        return load_settings(**overrides)
+        return load_settings(overrides=overrides)
     except SettingsError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(EXIT_USAGE)
 
 
-def _refuse(error: ArtifactError) -> None:
+def _refuse(error: ArtifactError) -> NoReturn:
     click.echo(f"refused: {error}", err=True)
     sys.exit(EXIT_ARTIFACTS)
 
@@ -74,10 +74,8 @@ def serve(host: str | None, port: int | None, workers: int | None, artifacts: st
     try:
         status = serve_workers(settings, catalog)
     except OSError as error:
-        click.echo(
-            f"error: can't listen on {settings.listen_host}:{settings.listen_port}: {error.strerror}",
-            err=True,
-        )
+        where = f"{settings.listen_host}:{settings.listen_port}"
+        click.echo(f"error: can't listen on {where}: {error.strerror}", err=True)
         status = 1
     sys.exit(status)
 
@@ -108,8 +106,8 @@ def verify(artifacts: str | None) -> None:
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo("  ".join(cells).rstrip())
-    for error in refused:
-        click.echo(f"refused: {error}", err=True)
+    for refusal in refused:
+        click.echo(f"refused: {refusal}", err=True)
     if refused:
         sys.exit(EXIT_ARTIFACTS)
 

@@ -48,7 +48,7 @@ class SettingsError(ServiceError):
 
 
 class ArtifactError(ServiceError):
-    """An artifact is refused: one line names the artifact, the file, what was expected and found."""
+    """An artifact is refused; one line names it, the file, what was expected and found."""
 
     def __init__(self, artifact: str, reason: str, *, file: str | None = None) -> None:
         self.artifact = artifact

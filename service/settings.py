@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Literal, get_args, get_type_hints
 
 import msgspec
+from msgspec import Meta
 
 from service.errors import SettingsError
 
@@ -15,51 +16,66 @@ if TYPE_CHECKING:
 PREFIX = "TOKENIZER_"
 """A setting's variable is this and its field's name in capitals."""
 
-Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
-
-
-def _described(kind: Any, text: str) -> Any:  # noqa: ANN401 - builds a type for a field
-    return Annotated[kind, msgspec.Meta(description=text)]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Count = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(ge=0)]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration of one process. README's table of settings is made from these fields."""
 
-    listen_host: _described(str, "Address to listen on.") = "127.0.0.1"
-    listen_port: _described(
+    listen_host: Annotated[str, Meta(description="Address to listen on.")] = "127.0.0.1"
+    listen_port: Annotated[
         Port,
-        "Port to listen on. Not TOKENIZER_PORT, which Kubernetes sets for a service of that name.",
-    ) = 8000
-    workers: _described(Count, "Processes that answer; all share the port and the metrics.") = 1
-    artifacts: _described(
-        str, "Folder with artifacts.lock. Empty: the artifacts that come with the service."
-    ) = ""
-    log_requests: _described(
-        Literal["errors", "all", "off"], "Which requests write a line to the log."
-    ) = "errors"
-    max_body_bytes: _described(
-        Count, "A longer body is 413 payload_too_large, read no further than the limit."
-    ) = 16 * 1024 * 1024
-    max_text_bytes: _described(
-        Count, "A text of more bytes of UTF-8 is 422 text_too_large; in a batch, its item alone."
-    ) = 2 * 1024 * 1024
-    max_batch_items: _described(
-        Count, "More texts or lists of ids in a request are 422 too_many_items."
-    ) = 4096
-    max_ids: _described(
-        Count, "A longer list of ids is 422 too_many_items; in a batch, its item alone."
-    ) = 1_048_576
-    keep_alive_seconds: _described(
-        Seconds, "How long a connection may be idle between two requests."
-    ) = 75.0
-    drain_seconds: _described(
-        Seconds, "After SIGTERM: /readyz is 503 and requests are still served for this long."
-    ) = 5.0
-    shutdown_seconds: _described(
-        Seconds, "After draining: how long requests in flight may take to finish."
-    ) = 20.0
+        Meta(
+            description="Port to listen on. Not TOKENIZER_PORT, which Kubernetes sets for a "
+            "service named tokenizer."
+        ),
+    ] = 8000
+    workers: Annotated[
+        Count, Meta(description="Processes that answer; all share the port and the metrics.")
+    ] = 1
+    artifacts: Annotated[
+        str,
+        Meta(
+            description="Folder with artifacts.lock. Empty: the artifacts that come with the "
+            "service."
+        ),
+    ] = ""
+    log_requests: Annotated[
+        Literal["errors", "all", "off"],
+        Meta(description="Which requests write a line to the log: errors, all or off."),
+    ] = "errors"
+    max_body_bytes: Annotated[
+        Count, Meta(description="A longer body is 413 payload_too_large, read no further.")
+    ] = 16 * 1024 * 1024
+    max_text_bytes: Annotated[
+        Count,
+        Meta(
+            description="A text of more bytes of UTF-8 is 422 text_too_large; in a batch, its "
+            "item alone."
+        ),
+    ] = 2 * 1024 * 1024
+    max_batch_items: Annotated[
+        Count, Meta(description="More texts or lists of ids in a request are 422 too_many_items.")
+    ] = 4096
+    max_ids: Annotated[
+        Count,
+        Meta(description="A longer list of ids is 422 too_many_items; in a batch, its item alone."),
+    ] = 1_048_576
+    keep_alive_seconds: Annotated[
+        Seconds, Meta(description="How long a connection may be idle between two requests.")
+    ] = 75.0
+    drain_seconds: Annotated[
+        Seconds,
+        Meta(
+            description="After SIGTERM: /readyz is 503 and requests are still served for this long."
+        ),
+    ] = 5.0
+    shutdown_seconds: Annotated[
+        Seconds,
+        Meta(description="After draining: how long requests in flight may take to finish."),
+    ] = 20.0
 
 
 def variable_of(field: str) -> str:
@@ -67,11 +83,12 @@ def variable_of(field: str) -> str:
     return PREFIX + field.upper()
 
 
-def load_settings(environment: Mapping[str, str] | None = None, **overrides: object) -> Settings:
+def load_settings(
+    environment: Mapping[str, str] | None = None, overrides: Mapping[str, object] | None = None
+) -> Settings:
     """Read the settings from the environment; `overrides` that are not None win over it.
 
-    Raises SettingsError naming the variable, for a value that does not fit and for a variable
-    that is spelt like a setting but is none: a typo must not silently mean the default.
+    Raises SettingsError naming the variable, for a value that does not fit.
     """
     environment = os.environ if environment is None else environment
     values: dict[str, object] = {
@@ -79,32 +96,17 @@ def load_settings(environment: Mapping[str, str] | None = None, **overrides: obj
         for field in Settings.__struct_fields__
         if variable_of(field) in environment
     }
-    values |= {field: value for field, value in overrides.items() if value is not None}
+    values |= {k: v for k, v in (overrides or {}).items() if v is not None}
     for field, value in values.items():
         try:
             values[field] = msgspec.convert(value, _type_of(field), strict=False)
         except msgspec.ValidationError as error:
             raise SettingsError(f"{variable_of(field)}: {error}") from None
-    _refuse_typos(environment)
-    return Settings(**values)  # type: ignore[arg-type]  # converted field by field above
+    return msgspec.convert(values, Settings)
 
 
 def _type_of(field: str) -> object:
     return get_type_hints(Settings, include_extras=True)[field]
-
-
-def _refuse_typos(environment: Mapping[str, str]) -> None:
-    known = {variable_of(field) for field in Settings.__struct_fields__}
-    for variable in sorted(environment):
-        # Kubernetes sets TOKENIZER_PORT, TOKENIZER_SERVICE_HOST and more for a service that is
-        # named tokenizer: only names that share a setting's first word are taken for typos.
-        first_words = {name.removeprefix(PREFIX).split("_")[0] for name in known}
-        if (
-            variable.startswith(PREFIX)
-            and variable not in known
-            and variable.removeprefix(PREFIX).split("_")[0] in first_words
-        ):
-            raise SettingsError(f"{variable}: there is no such setting")
 
 
 def prepare_libraries() -> None:
@@ -120,7 +122,7 @@ def described_settings() -> list[tuple[str, str, str]]:
     rows = []
     defaults = Settings()
     for field in Settings.__struct_fields__:
-        metas = [part for part in get_args(_type_of(field)) if isinstance(part, msgspec.Meta)]
+        metas = [part for part in get_args(_type_of(field)) if isinstance(part, Meta)]
         description = next(meta.description for meta in metas if meta.description)
         rows.append((variable_of(field), str(getattr(defaults, field)), description or ""))
     return rows

@@ -114,7 +114,7 @@ class Application:
 
 
 def create_app(settings: Settings, catalog: Catalog, metrics: Metrics | None = None) -> Application:
-    """The application over a loaded catalog; `metrics` are shared when there are several workers."""
+    """The application over a loaded catalog; several workers share one `metrics`."""
     return Application(settings, catalog, metrics or metrics_for(catalog))
 
 

@@ -102,7 +102,10 @@ class BodyReader:
         self._msgpack = msgspec.msgpack.Decoder(request)
 
     def read(self, body: bytes, media_type: str) -> Request:
-        """The request in `body`. Raises MalformedBody, InvalidUnicode, Validation, TokenizerRequired."""
+        """The request in `body`.
+
+        Raises MalformedBody, InvalidUnicode, Validation, TokenizerRequired.
+        """
         decoder = self._json if media_type == JSON else self._msgpack
         try:
             return decoder.decode(body)

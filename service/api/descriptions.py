@@ -134,7 +134,7 @@ def describe(entry: Entry) -> Description:
         add_special_tokens=TemplateIds(
             before=list(tokenizer.frame.before), after=list(tokenizer.frame.after)
         ),
-        chat_template=entry.template_sha256 and Hash(sha256=entry.template_sha256),
+        chat_template=None if entry.template_sha256 is None else Hash(sha256=entry.template_sha256),
         coverage=facts.coverage,
         round_trip=facts.round_trip,
         probes=Probes(

@@ -38,7 +38,7 @@ class Exchange:
 
     def __init__(
         self,
-        scope: Any,
+        scope: Any,  # noqa: ANN401 - ASGI
         route: str,
         metrics: Metrics,
         settings: Settings,

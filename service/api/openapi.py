@@ -58,7 +58,7 @@ _PROBLEM_SCHEMA: dict[str, Any] = {
 
 _REQUEST_ID_HEADER = {
     "X-Request-Id": {
-        "description": "The caller's, where it sent one of 1 to 128 letters, digits, `.`, `_`, `-`.",
+        "description": "The caller's, if 1 to 128 letters, digits, `.`, `_`, `-`; else a new one.",
         "schema": {"type": "string"},
     }
 }

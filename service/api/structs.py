@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET
 
 from service.core.policy import SpecialPolicy
 from service.errors import Validation
@@ -28,8 +29,6 @@ Fingerprint = Annotated[
         description="Refuse with 409 unless the tokenizer has this fingerprint.",
     ),
 ]
-Unset = msgspec.UnsetType
-UNSET = msgspec.UNSET
 
 
 class ItemError(Response, frozen=True, kw_only=True):
@@ -50,12 +49,10 @@ def any_of(*shapes: type[Response]) -> dict[str, object]:
     return {"anyOf": [{"$ref": SCHEMA_REFERENCE.format(name=shape.__name__)} for shape in shapes]}
 
 
-def exactly_one(request: Request, *fields: str) -> str:
-    """The one of `fields` that the request has. Raises Validation for none and for several."""
-    given = [field for field in fields if getattr(request, field) is not UNSET]
-    if len(given) != 1:
+def exactly_one(request: Request, *fields: str) -> None:
+    """Raise Validation unless the request has one of `fields` and no second."""
+    if sum(getattr(request, field) is not UNSET for field in fields) != 1:
         raise Validation(f"Give exactly one of: {', '.join(fields)}.")
-    return given[0]
 
 
 POLICY_FIELD = Annotated[

@@ -6,10 +6,11 @@ import dataclasses
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from service.api.operations import as_request_error, clock
 from service.api.problems import item_error
-from service.api.structs import POLICY_FIELD, UNSET, ItemError, Request, Response, Unset
+from service.api.structs import POLICY_FIELD, ItemError, Request, Response
 from service.core.policy import SpecialPolicy, encode_by_policy, resolve_allowed
 from service.errors import RequestError, TextTooLarge, TooManyItems
 
@@ -30,15 +31,15 @@ DUPLICATE_SPECIAL_TOKEN = "duplicate_special_token"  # noqa: S105 - a warning, n
 class TextRequest(Request, frozen=True, kw_only=True):
     """The fields that say which text, and how it is to be read."""
 
-    text: Annotated[str, msgspec.Meta(description="One text.")] | Unset = UNSET
-    texts: Annotated[list[str], msgspec.Meta(description="Several texts.")] | Unset = UNSET
+    text: Annotated[str, msgspec.Meta(description="One text.")] | UnsetType = UNSET
+    texts: Annotated[list[str], msgspec.Meta(description="Several texts.")] | UnsetType = UNSET
     special_policy: POLICY_FIELD = SpecialPolicy.LITERAL
     allowed_special: (
         Annotated[
             list[str],
             msgspec.Meta(description="With policy special: recognise these spellings alone."),
         ]
-        | Unset
+        | UnsetType
     ) = UNSET
     add_special_tokens: Annotated[
         bool, msgspec.Meta(description="Put the tokenizer's own template around the content.")
@@ -64,7 +65,7 @@ class Encoded:
     """Bytes of the text as UTF-8."""
     special_tokens_added: int
     unknown_tokens: int
-    warnings: list[str] | Unset
+    warnings: list[str] | UnsetType
 
 
 class TextEncoder:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from service.catalog.lock import LockedArtifact
+    from service.catalog.lock import LockedArtifact, LockedFile
     from service.core.tokenizer import Tokenizer
     from service.formats import Format, Options
 
@@ -163,7 +163,7 @@ def _format_of(artifact: LockedArtifact) -> Format:
 def _build(
     artifact: LockedArtifact, artifact_format: Format, files: Mapping[str, bytes], options: Options
 ) -> Tokenizer:
-    paths = {file.role: file for file in artifact.file}
+    paths: dict[str, LockedFile] = {file.role: file for file in artifact.file}
     for role, data in files.items():
         if data.startswith(b"version https://git-lfs"):
             raise ArtifactError(

@@ -45,7 +45,7 @@ class Facts:
 
 
 class Tokenizer(Protocol):
-    """One loaded tokenizer. Frozen after it is built: every method may be called from any thread."""
+    """One loaded tokenizer, frozen once built: every method may be called from any thread."""
 
     controls: Mapping[str, int]
     """Control spelling to id: what `special_policy` is about."""
@@ -56,30 +56,37 @@ class Tokenizer(Protocol):
 
     def encode(self, text: str) -> list[int]:
         """Content ids with every control spelling read as ordinary text."""
+        ...
 
     def encode_special(self, text: str) -> list[int]:
         """Content ids as the reference library gives them, control spellings recognised."""
+        ...
 
     def encode_spans(self, text: str, spans: Sequence[ControlSpan]) -> list[int]:
         """Content ids with the control spellings at `spans` recognised and no others.
 
         `spans` are ordered, do not overlap, and come from `find_controls` on the same text.
         """
+        ...
 
     def find_controls(self, text: str, allowed: frozenset[str] | None) -> list[ControlSpan]:
         """The control spellings that the reference library would recognise, in order.
 
         `allowed` narrows the spellings that are looked for; None means all.
         """
+        ...
 
     def decode_bytes(self, ids: Sequence[int]) -> bytes:
         """The bytes that `ids` spell, control ids as their spelling.
 
         Raises InvalidTokenId for an id that is not in the vocabulary.
         """
+        ...
 
     def byte_parts(self, ids: Sequence[int]) -> list[bytes]:
         """What each of `ids` adds to `decode_bytes(ids)`; for errors that name an id."""
+        ...
 
     def vocabulary(self) -> Mapping[int, bytes]:
         """Every id with its bytes, special tokens included, the format's alphabet undone."""
+        ...

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, Literal
 
 from service.core.policy import DecodeMode
 from service.errors import InvalidUtf8
@@ -51,6 +52,7 @@ def _locate(
     joined: bytes, byte_offset: int, ids: Sequence[int], parts: Sequence[bytes]
 ) -> InvalidUtf8:
     """The error for the ill-formed part at `byte_offset`, with the id whose bytes begin it."""
+    reason: Literal["truncated", "malformed"]
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         decoder.decode(joined[byte_offset:])
@@ -58,9 +60,6 @@ def _locate(
         reason = "malformed"
     else:
         reason = "truncated"
-    position = 0
-    for index, part in enumerate(parts):
-        position += len(part)
-        if position > byte_offset:
-            break
+    ends = itertools.accumulate(map(len, parts))
+    index = next(index for index, end in enumerate(ends) if end > byte_offset)
     return InvalidUtf8(byte_offset, index, ids[index], reason)

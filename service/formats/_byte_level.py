@@ -20,9 +20,9 @@ BYTE_OF_LETTER = {letter: byte for byte, letter in LETTER_OF_BYTE.items()}
 
 
 def letters_to_bytes(token: str) -> bytes:
-    """The bytes that a byte-level piece spells. Raises KeyError for a character that is no letter."""
+    """The bytes that a byte-level piece spells. Raises KeyError for what is no letter."""
     return bytes([BYTE_OF_LETTER[letter] for letter in token])
 
 
 UTF8_BYTES = frozenset(range(256)) - {0xC0, 0xC1} - frozenset(range(0xF5, 0x100))
-"""The bytes that valid UTF-8 can contain (RFC 3629, section 4): all that a vocabulary must cover."""
+"""The bytes that valid UTF-8 can contain (RFC 3629, section 4): a vocabulary must cover them."""

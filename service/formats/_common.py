@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -13,6 +14,8 @@ from service.formats import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+Part = TypeVar("Part")
 
 _ROLE_SPELLINGS: dict[str, tuple[str, ...]] = {
     "bos": ("<s>", "<bos>", "<|startoftext|>", "<|begin_of_text|>", "[BOS]"),
@@ -85,17 +88,17 @@ def check_no_prefix(controls: Iterable[str]) -> None:
     comes first in a hash table, so such a pair has no defined ids.
     """
     ordered = sorted(controls)
-    for shorter, longer in zip(ordered, ordered[1:], strict=False):
+    for shorter, longer in itertools.pairwise(ordered):
         if longer.startswith(shorter):
             raise FormatError(f"special token {shorter!r} begins special token {longer!r}")
 
 
-def checked_parts(ids: Sequence[int], token_bytes: Callable[[int], bytes]) -> list[bytes]:
-    """`token_bytes` of each id; its KeyError, IndexError or OverflowError is InvalidTokenId."""
-    parts: list[bytes] = []
+def checked_parts(ids: Sequence[int], part_of: Callable[[int], Part]) -> list[Part]:
+    """`part_of` each id; its KeyError, IndexError or OverflowError is InvalidTokenId."""
+    parts: list[Part] = []
     for index, token_id in enumerate(ids):
         try:
-            parts.append(token_bytes(token_id))
+            parts.append(part_of(token_id))
         except (KeyError, IndexError, OverflowError):
             raise InvalidTokenId(index, token_id) from None
     return parts

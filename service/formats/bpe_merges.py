@@ -20,7 +20,7 @@ from service.formats._common import (
     checked_parts,
     roles_by_spelling,
 )
-from service.formats._twins import Twins, special_added_tokens
+from service.formats._twins import Definition, Twins, special_added_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -185,7 +185,7 @@ def _check_merges_make_pieces(vocab: Mapping[str, int], merges: Sequence[Merge])
 
 def _definition(
     vocab: Mapping[str, int], merges: Sequence[Merge], options: BpeMergesOptions
-) -> dict[str, object]:
+) -> Definition:
     """The tokenizer.json of a merges file."""
     find_words = {
         "type": "Split",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import sentencepiece
 from google.protobuf.message import DecodeError
-from sentencepiece import sentencepiece_model_pb2 as model_proto
+from sentencepiece import sentencepiece_model_pb2
 
 from service.core.spelling import SpellingFinder, encode_stretches, split_at
 from service.core.tokenizer import ControlSpan, Facts
@@ -33,7 +33,10 @@ _BLANK = "\u2581"
 _MARKER = re.compile(r"<.+>|\[.+\]", re.DOTALL)
 """The shape of a user-defined piece that the lock has to call special or ordinary."""
 
-_Piece = model_proto.ModelProto.SentencePiece
+_ModelProto: Any = sentencepiece_model_pb2.__dict__["ModelProto"]
+"""Made when its module is imported, from a descriptor: type checkers don't see it."""
+
+_Piece = _ModelProto.SentencePiece
 
 
 class SentencePieceOptions(Options, frozen=True):
@@ -176,7 +179,7 @@ def _processor(model: Any) -> sentencepiece.SentencePieceProcessor:  # noqa: ANN
 
 
 def _renamed(model: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 - protobuf
-    renamed = model_proto.ModelProto()
+    renamed = _ModelProto()
     renamed.CopyFrom(model)
     for piece in renamed.pieces:
         piece.piece = names.get(piece.piece, piece.piece)
@@ -253,7 +256,7 @@ def _check_bytes_covered(model: Any) -> None:  # noqa: ANN401 - protobuf
 def build(files: Mapping[str, bytes], options: Options) -> SentencePieceTokenizer:
     """Build from a verified .model. Raises FormatError."""
     assert isinstance(options, SentencePieceOptions)  # noqa: S101 - Format ties the two together
-    model = model_proto.ModelProto()
+    model = _ModelProto()
     try:
         model.ParseFromString(files["model"])
     except DecodeError:

@@ -48,7 +48,7 @@ class TiktokenTokenizer:
         self._finders = Finders(options.special_tokens)
         self.controls: Mapping[str, int] = options.special_tokens
         self.frame = Frame((), ())
-        self.unknown_id = None
+        self.unknown_id: int | None = None
         self.facts = Facts(
             library="tiktoken",
             pipeline={
@@ -107,9 +107,9 @@ class TiktokenTokenizer:
 
 
 def _within_limits(encode: Callable[[str], list[int]], text: str) -> list[int]:
-    """Call the library; a stack overflow of its regular expression engine is EngineLimit.
+    r"""Call the library; a stack overflow of its regular expression engine is EngineLimit.
 
-    fancy-regex backtracks once a character in `\\s+(?!\\S)` and gives up near 1,000,000 of them;
+    fancy-regex backtracks once a character in `\s+(?!\S)` and gives up near 1,000,000 of them;
     tiktoken unwraps that error, and PyO3 makes of the panic an exception that is no Exception.
     """
     try:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-
 class TokenizerJsonOptions(Options, frozen=True):
     """What a tokenizer.json does not say."""
 
@@ -224,7 +223,7 @@ def _roles_of_config(config: Mapping[str, Any], controls: Mapping[str, int]) -> 
     for role in ROLES:
         token = config.get(f"{role}_token")
         spelling = token.get("content") if isinstance(token, dict) else token
-        if spelling in controls:
+        if isinstance(spelling, str) and spelling in controls:
             roles[role] = controls[spelling]
     return roles
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from service.core.tokenizer import Facts
 from service.formats import Format, FormatError, Options
 from service.formats._common import Template, check_spellings, checked_parts, roles_by_spelling
-from service.formats._twins import Twins, parts_by_pairs, special_added_tokens
+from service.formats._twins import Definition, Twins, parts_by_pairs, special_added_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ class WordPieceTokenizer:
         definition = _definition(pieces, self.controls, options)
         self._twins = Twins(definition, self.controls)
         self.frame = (options.template or Template()).frame(self.controls)
-        self.unknown_id = pieces[options.unk_token]
+        self.unknown_id: int | None = pieces[options.unk_token]
         self.facts = Facts(
             library="tokenizers",
             pipeline={
@@ -55,7 +55,7 @@ class WordPieceTokenizer:
                 "post_processor": None,
                 "decoder": definition["decoder"],
             },
-            roles=roles_by_spelling(self.controls) | {"unk": self.unknown_id},
+            roles=roles_by_spelling(self.controls) | {"unk": pieces[options.unk_token]},
             coverage="unknown_token",
             round_trip="lossy",
         )
@@ -110,7 +110,7 @@ def parse_vocabulary(data: bytes) -> dict[str, int]:
 
 def _definition(
     pieces: Mapping[str, int], controls: Mapping[str, int], options: WordPieceOptions
-) -> dict[str, object]:
+) -> Definition:
     """The tokenizer.json of a vocab.txt."""
     return {
         "version": "1.0",

@@ -1,5 +1,7 @@
 """Merging by pairs of ids, against minbpe's loop and the worked examples."""
 
+# ruff: noqa: S311 - seeds make these texts repeat; nothing here is a secret
+
 from __future__ import annotations
 
 import itertools

@@ -1,5 +1,7 @@
 """The minbpe format: its parser, its ids against the published algorithm, the embedded model."""
 
+# ruff: noqa: S311 - seeds make these texts repeat; nothing here is a secret
+
 from __future__ import annotations
 
 import concurrent.futures
@@ -306,7 +308,7 @@ def test_the_vocabulary_can_be_changed_by_its_receiver_alone() -> None:
 
 def test_facts() -> None:
     tokenizer, _ = trained()
-    assert tokenizer.facts.library == "minbpe"
+    assert tokenizer.facts.library == "tokenizer-service"  # the encoder is written here
     assert tokenizer.facts.coverage == "every_byte"
     assert tokenizer.facts.round_trip == "exact"
     assert tokenizer.facts.roles == {"bos": 1025, "eos": 1024}

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from service.api.operations import Operation
 from service.api.structs import (
-    UNSET,
     Fingerprint,
     ItemError,
     Response,
     TokenizerName,
-    Unset,
     any_of,
     exactly_one,
 )
@@ -30,22 +29,22 @@ Budget = Annotated[int, msgspec.Meta(ge=0, description="How many tokens there is
 class CountRequest(TextRequest, frozen=True, kw_only=True):
     """Count one text, or several, under one tokenizer or several."""
 
-    tokenizer: TokenizerName | Unset = UNSET
+    tokenizer: TokenizerName | UnsetType = UNSET
     tokenizers: (
         Annotated[
             list[TokenizerName],
             msgspec.Meta(min_length=1, description="Instead of tokenizer: distinct tokenizers."),
         ]
-        | Unset
+        | UnsetType
     ) = UNSET
-    budget: Budget | Unset = UNSET
+    budget: Budget | UnsetType = UNSET
     expected_fingerprint: (
         Fingerprint
         | Annotated[
             dict[str, Fingerprint],
             msgspec.Meta(description="With tokenizers: fingerprint by name."),
         ]
-        | Unset
+        | UnsetType
     ) = UNSET
 
 
@@ -57,10 +56,10 @@ class CountedText(Response, frozen=True, kw_only=True):
     tokens_per_byte: float | None
     special_tokens_added: int
     unknown_tokens: int
-    budget: int | Unset = UNSET
-    fits: bool | Unset = UNSET
-    remaining: int | Unset = UNSET
-    warnings: list[str] | Unset = UNSET
+    budget: int | UnsetType = UNSET
+    fits: bool | UnsetType = UNSET
+    remaining: int | UnsetType = UNSET
+    warnings: list[str] | UnsetType = UNSET
 
 
 class CountedTexts(Response, frozen=True, kw_only=True):
@@ -131,7 +130,7 @@ def count(
         "special_policy": request.special_policy.value,
         "add_special_tokens": request.add_special_tokens,
     }
-    if request.tokenizers is UNSET:
+    if request.tokenizer is not UNSET:
         if isinstance(request.expected_fingerprint, dict):
             raise Validation(
                 "Beside tokenizer, expected_fingerprint is one fingerprint.",
@@ -153,7 +152,7 @@ def count(
 
 def _distinct_entries(request: CountRequest, call: Call) -> list[Entry]:
     """The entries of `tokenizers`, each expectation met. Raises Validation for a second of one."""
-    entries = [call.catalog.resolve(name) for name in request.tokenizers]
+    entries = [call.catalog.resolve(name) for name in request.tokenizers or []]
     if len({entry.name for entry in entries}) != len(entries):
         raise Validation("Two of the tokenizers are the same one.", {"pointer": "/tokenizers"})
     expected = request.expected_fingerprint or {}
@@ -176,10 +175,10 @@ def _distinct_entries(request: CountRequest, call: Call) -> list[Entry]:
 def _count_with(entry: Entry, request: CountRequest, call: Call) -> dict[str, Any]:
     """The fields of a CountedText or CountedTexts for one tokenizer."""
     encoder = TextEncoder(call, entry, request)
-    if request.texts is UNSET:
+    if request.text is not UNSET:
         return _count_one(encoder, request, request.text, "/text")
     results = each_text(
-        request.texts,
+        request.texts or [],
         call.limits.max_batch_items,
         lambda text, pointer: CountedText(**_count_one(encoder, request, text, pointer)),
     )

@@ -6,17 +6,16 @@ import base64
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from service.api.operations import Operation, as_request_error, clock
 from service.api.problems import item_error
 from service.api.structs import (
-    UNSET,
     Fingerprint,
     ItemError,
     Request,
     Response,
     TokenizerName,
-    Unset,
     any_of,
     exactly_one,
 )
@@ -25,6 +24,8 @@ from service.core.utf8 import read_utf8
 from service.errors import RequestError, TooManyItems
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from service.api.operations import Call, Use
     from service.catalog.catalog import Entry
 
@@ -35,8 +36,10 @@ class DecodeRequest(Request, frozen=True, kw_only=True):
     """Turn one list of ids, or several, into text or bytes."""
 
     tokenizer: TokenizerName
-    ids: Annotated[Ids, msgspec.Meta(description="Ids of one text.")] | Unset = UNSET
-    batch: Annotated[list[Ids], msgspec.Meta(description="Several lists of ids.")] | Unset = UNSET
+    ids: Annotated[Ids, msgspec.Meta(description="Ids of one text.")] | UnsetType = UNSET
+    batch: Annotated[list[Ids], msgspec.Meta(description="Several lists of ids.")] | UnsetType = (
+        UNSET
+    )
     mode: Annotated[
         DecodeMode,
         msgspec.Meta(description="What becomes of bytes that are not UTF-8: an error, or U+FFFD."),
@@ -48,14 +51,14 @@ class DecodeRequest(Request, frozen=True, kw_only=True):
         Literal["text", "bytes"],
         msgspec.Meta(description="bytes: as base64, as they are, whatever the mode."),
     ] = "text"
-    expected_fingerprint: Fingerprint | Unset = UNSET
+    expected_fingerprint: Fingerprint | UnsetType = UNSET
 
 
 class DecodedIds(Response, frozen=True, kw_only=True):
     """The text, or the bytes, of one list of ids."""
 
-    text: str | Unset = UNSET
-    bytes_base64: str | Unset = UNSET
+    text: str | UnsetType = UNSET
+    bytes_base64: str | UnsetType = UNSET
     replacements: int
 
 
@@ -80,7 +83,7 @@ class DecodeBatchResponse(Response, frozen=True, kw_only=True):
 
 def decode(request: DecodeRequest, call: Call) -> DecodeResponse | DecodeBatchResponse:
     """Run one request. Raises RequestError."""
-    given = exactly_one(request, "ids", "batch")
+    exactly_one(request, "ids", "batch")
     entry = call.catalog.resolve(request.tokenizer)
     entry.expect(request.expected_fingerprint or None)
     use = call.use(entry)
@@ -89,12 +92,13 @@ def decode(request: DecodeRequest, call: Call) -> DecodeResponse | DecodeBatchRe
         "fingerprint": entry.fingerprint,
         "mode": request.mode.value,
     }
-    if given == "ids":
+    if request.ids is not UNSET:
         return DecodeResponse(**head, **_decode_one(entry, request, request.ids, call, use))
-    if len(request.batch) > call.limits.max_batch_items:
+    batch = request.batch or []
+    if len(batch) > call.limits.max_batch_items:
         raise TooManyItems("lists of ids", call.limits.max_batch_items)
     results: list[DecodedIds | ItemError] = []
-    for ids in request.batch:
+    for ids in batch:
         try:
             results.append(DecodedIds(**_decode_one(entry, request, ids, call, use)))
         except RequestError as error:
@@ -108,7 +112,8 @@ def _decode_one(
     """The fields of a DecodedIds. Raises TooManyItems, InvalidTokenId, InvalidUtf8."""
     if len(ids) > call.limits.max_ids:
         raise TooManyItems("ids", call.limits.max_ids)
-    kept, places = ids, range(len(ids))
+    kept: Sequence[int] = ids
+    places: Sequence[int] = range(len(ids))
     if request.skip_special_tokens:
         places = [place for place, token_id in enumerate(ids) if token_id not in entry.control_ids]
         kept = [ids[place] for place in places]
@@ -124,8 +129,9 @@ def _decode_one(
     except BaseException as error:
         failure = as_request_error(error)
         # The caller counts its own ids, those that were left out included.
-        if "index" in failure.members:
-            failure.members["index"] = places[failure.members["index"]]
+        index = failure.members.get("index")
+        if isinstance(index, int):
+            failure.members["index"] = places[index]
         raise failure from error
     finally:
         use.engine_seconds += clock() - started

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from service.api.operations import Operation
 from service.api.structs import (
-    UNSET,
     Fingerprint,
     ItemError,
     Response,
     TokenizerName,
-    Unset,
     any_of,
     exactly_one,
 )
@@ -27,7 +26,7 @@ class EncodeRequest(TextRequest, frozen=True, kw_only=True):
     """Turn one text, or several, into ids."""
 
     tokenizer: TokenizerName
-    expected_fingerprint: Fingerprint | Unset = UNSET
+    expected_fingerprint: Fingerprint | UnsetType = UNSET
 
 
 class EncodedText(Response, frozen=True, kw_only=True):
@@ -38,7 +37,7 @@ class EncodedText(Response, frozen=True, kw_only=True):
     bytes: int
     special_tokens_added: int
     unknown_tokens: int
-    warnings: list[str] | Unset = UNSET
+    warnings: list[str] | UnsetType = UNSET
 
 
 class EncodeResponse(EncodedText, frozen=True, kw_only=True):
@@ -62,7 +61,7 @@ class EncodeBatchResponse(TextHead, frozen=True, kw_only=True):
 
 def encode(request: EncodeRequest, call: Call) -> EncodeResponse | EncodeBatchResponse:
     """Run one request. Raises RequestError."""
-    given = exactly_one(request, "text", "texts")
+    exactly_one(request, "text", "texts")
     entry = call.catalog.resolve(request.tokenizer)
     entry.expect(request.expected_fingerprint or None)
     encoder = TextEncoder(call, entry, request)
@@ -72,10 +71,10 @@ def encode(request: EncodeRequest, call: Call) -> EncodeResponse | EncodeBatchRe
         "special_policy": request.special_policy.value,
         "add_special_tokens": request.add_special_tokens,
     }
-    if given == "text":
+    if request.text is not UNSET:
         return EncodeResponse(**head, **_fields(encoder.encode(request.text, "/text")))
     results = each_text(
-        request.texts,
+        request.texts or [],
         call.limits.max_batch_items,
         lambda text, pointer: EncodedText(**_fields(encoder.encode(text, pointer))),
     )
