@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv serve test fuzz lint format types check bench load golden lock clean
+.PHONY: help venv serve test fuzz lint format types check bench load golden docs lock clean
 
 help: ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -50,12 +50,16 @@ load: venv ## Load a local service for 30 seconds and check every answer
 golden: venv ## Make the golden files anew with the reference libraries
 	$(BIN)/python scripts/make_golden.py
 
+docs: venv ## Write the generated tables of README.md
+	$(BIN)/python scripts/readme.py
+
 lock: ## Resolve requirements/*.in anew, with hashes and without index addresses
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --quiet uv
-	for name in runtime dev; do $(VENV)-lock/bin/uv pip compile --quiet --universal --generate-hashes \
+	for name in runtime dev build; do $(VENV)-lock/bin/uv pip compile --quiet --universal --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --python-version 3.11 \
 	  $$([ $$name = dev ] && echo -c requirements/runtime.txt) \
+	  $$([ $$name = build ] && echo -c requirements/dev.txt) \
 	  requirements/$$name.in --output-file requirements/$$name.txt || exit 1; done
 	rm -r $(VENV)-lock
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -67,6 +68,9 @@ def serve(host: str | None, port: int | None, workers: int | None, artifacts: st
     """Verify the artifacts and serve them over HTTP. Exit status 3 when one is refused."""
     settings = _settings(listen_host=host, listen_port=port, workers=workers, artifacts=artifacts)
     configure_logging()
+    # As the first process of a container this one has no default handlers: without one, a
+    # SIGTERM while the artifacts load would be lost.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         catalog = load_catalog(artifacts_root(settings))
     except ArtifactError as error:

@@ -22,6 +22,7 @@ ServiceError
     ├── EngineLimit               engine_limit
     ├── TooManyItems              too_many_items
     ├── TextTooLarge              text_too_large
+    ├── BudgetTooSmall            budget_too_small
     ├── Draining                  draining
     ├── EngineFailure             engine_failure
     └── Internal                  internal
@@ -244,6 +245,12 @@ class TextTooLarge(RequestError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"A text is longer than {limit} bytes of UTF-8.", {"limit": limit})
+
+
+class BudgetTooSmall(RequestError):
+    """A budget that holds not even the template, or not one code point."""
+
+    code = "budget_too_small"
 
 
 class Draining(RequestError):

@@ -72,7 +72,12 @@ class Labels:
     """(library, version)."""
 
     @property
-    def tokenizers(self) -> list[str]:
+    def per_operation(self) -> dict[str, Sequence[str]]:
+        """The labels of what one operation did with one tokenizer."""
+        return {"operation": self.operations, "tokenizer": self.tokenizers}
+
+    @property
+    def tokenizers(self) -> Sequence[str]:
         """The names of the artifacts."""
         return [tokenizer for tokenizer, _, _ in self.artifacts]
 
@@ -108,46 +113,8 @@ class Metrics(Collector):
         """Make room for `slabs` workers. This process writes the first until bind() says other."""
         self._labels = labels
         self._families: list[_Family] = []
-        tokenizers = labels.tokenizers
-        per_operation = {"operation": labels.operations, "tokenizer": tokenizers}
-        self._requests = self._add(
-            "request_duration_seconds",
-            "Time from a request's first byte to its answer's last.",
-            {"route": labels.routes, "status": STATUS_CLASSES},
-            SECONDS,
-        )
-        self._operations = self._add(
-            "operation_duration_seconds",
-            "Time in the tokenizer library alone.",
-            per_operation,
-            SECONDS,
-        )
-        self._tokens_per_byte = self._add(
-            "tokens_per_byte",
-            "Content ids over bytes of UTF-8, one observation a text.",
-            {"tokenizer": tokenizers},
-            TOKENS_PER_BYTE,
-        )
-        self._tokens = self._add("tokens", "Content ids given or taken.", per_operation)
-        self._text_bytes = self._add("text_bytes", "Bytes of text as UTF-8.", per_operation)
-        self._spellings = self._add(
-            "special_spellings",
-            "Control spellings seen in the first 64 KiB of texts.",
-            {"tokenizer": tokenizers, "policy": labels.policies},
-        )
-        self._unknown = self._add(
-            "unknown_tokens",
-            "Ids that stand for text outside the vocabulary.",
-            {"tokenizer": tokenizers},
-        )
-        self._replacements = self._add(
-            "decode_replacements",
-            "U+FFFD put for bytes that are not UTF-8.",
-            {"tokenizer": tokenizers},
-        )
-        self._rejected = self._add(
-            "rejected", "Requests answered with an error, by its code.", {"reason": labels.reasons}
-        )
+        self._add_histograms(labels)
+        self._add_counters(labels)
         self._in_flight = self._add("in_flight", "Requests being answered.", {}, gauge=True)
         self._pending = self._add(
             "pending_bytes", "Bytes of bodies waiting for the engine thread.", {}, gauge=True
@@ -160,6 +127,45 @@ class Metrics(Collector):
         self.bind(0)
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
+
+    def _add_histograms(self, labels: Labels) -> None:
+        self._requests = self._add(
+            "request_duration_seconds",
+            "Time from a request's first byte to its answer's last.",
+            {"route": labels.routes, "status": STATUS_CLASSES},
+            SECONDS,
+        )
+        self._operations = self._add(
+            "operation_duration_seconds",
+            "Time in the tokenizer library alone.",
+            labels.per_operation,
+            SECONDS,
+        )
+        self._tokens_per_byte = self._add(
+            "tokens_per_byte",
+            "Content ids over bytes of UTF-8, one observation a text.",
+            {"tokenizer": labels.tokenizers},
+            TOKENS_PER_BYTE,
+        )
+
+    def _add_counters(self, labels: Labels) -> None:
+        per_tokenizer = {"tokenizer": labels.tokenizers}
+        self._tokens = self._add("tokens", "Content ids given or taken.", labels.per_operation)
+        self._text_bytes = self._add("text_bytes", "Bytes of text as UTF-8.", labels.per_operation)
+        self._spellings = self._add(
+            "special_spellings",
+            "Control spellings seen in the first 65,536 characters of texts.",
+            per_tokenizer | {"policy": labels.policies},
+        )
+        self._unknown = self._add(
+            "unknown_tokens", "Ids that stand for text outside the vocabulary.", per_tokenizer
+        )
+        self._replacements = self._add(
+            "decode_replacements", "U+FFFD put for bytes that are not UTF-8.", per_tokenizer
+        )
+        self._rejected = self._add(
+            "rejected", "Requests answered with an error, by its code.", {"reason": labels.reasons}
+        )
 
     def _add(
         self,

@@ -56,6 +56,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "item alone."
         ),
     ] = 2 * 1024 * 1024
+    max_detail_text_bytes: Annotated[
+        Count,
+        Meta(description="The same with offsets, token_bytes or special_tokens_mask."),
+    ] = 256 * 1024
     max_batch_items: Annotated[
         Count, Meta(description="More texts or lists of ids in a request are 422 too_many_items.")
     ] = 4096
@@ -63,6 +67,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Count,
         Meta(description="A longer list of ids is 422 too_many_items; in a batch, its item alone."),
     ] = 1_048_576
+    max_chunks: Annotated[
+        Count, Meta(description="A text of more chunks is 422 too_many_items.")
+    ] = 65_536
     keep_alive_seconds: Annotated[
         Seconds, Meta(description="How long a connection may be idle between two requests.")
     ] = 75.0

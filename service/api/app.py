@@ -13,7 +13,14 @@ from service.api.exchange import Exchange
 from service.api.lifecycle import Lifecycle
 from service.api.openapi import openapi_document
 from service.api.operations import operations
-from service.api.pages import PAGES, UNMATCHED, pages, template_of
+from service.api.pages import (
+    METHODS,
+    PAGES,
+    UNMATCHED,
+    catalog_pages,
+    status_pages,
+    template_of,
+)
 from service.api.problems import MEDIA_TYPE, STATUS_OF_CODE, problem_body, problem_headers
 from service.catalog.catalog import library_version
 from service.core.policy import SpecialPolicy
@@ -60,7 +67,10 @@ class Application:
         self._metrics = metrics
         self._door = Door(catalog, settings, metrics, self.lifecycle, self._engine)
         self._litestar = Litestar(
-            route_handlers=pages(catalog, metrics, self.lifecycle, self._engine, openapi_document),
+            route_handlers=[
+                *status_pages(metrics, self.lifecycle, openapi_document),
+                *catalog_pages(catalog, self._engine),
+            ],
             exception_handlers={
                 RequestError: _request_error,
                 HTTPException: _litestar_error,
@@ -137,7 +147,7 @@ def _litestar_error(request: Request[Any, Any, Any], error: HTTPException) -> Re
     """Litestar's own verdicts on a page: there are only a wrong method and a wrong path."""
     method_not_allowed = 405
     if error.status_code == method_not_allowed:
-        return _problem(request, MethodNotAllowed(("GET", "OPTIONS")))
+        return _problem(request, MethodNotAllowed((*METHODS, "OPTIONS")))
     if error.status_code >= STATUS_OF_CODE["internal"]:
         return _internal_error(request, error)
     return _problem(request, NotFound())

@@ -29,10 +29,12 @@ OFFERED = (JSON, MSGPACK)
 _MSGPACK_NAMES = frozenset({MSGPACK, "application/x-msgpack"})
 _ANY = frozenset({"*/*", "application/*"})
 
-_JSON_LONE_SURROGATE = re.compile(
-    rb"(?<!\\)(?:\\\\)*\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|[c-fC-F])"
+_JSON_PAIR_OR_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\[^u]"
 )
-"""A surrogate escape that may lack its partner; looked for only in bodies that were refused."""
+"""What is no lone surrogate: two escapes that are a pair, and an escape that is none of a code."""
+
+_JSON_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 _WRONG_TYPE = re.compile(r"Expected `([a-z0-9 |]+)`, got `([a-z0-9]+)`")
 _PATH = re.compile(r" - at `\$([^`]*)`$")
@@ -118,15 +120,16 @@ class BodyReader:
         """The parser's verdict in our words: its own can echo a field name of the request."""
         if message == "Object missing required field `tokenizer`":
             return TokenizerRequired()
+        if message.startswith("Object contains unknown field"):
+            # No pointer: the unknown name stands in the message and could look like a path.
+            fields = ", ".join(self._fields)
+            return Validation(
+                f"The body has a field that this route does not know. It knows: {fields}."
+            )
         members: dict[str, object] = {}
         path = _PATH.search(message)
         if path is not None:
             members["pointer"] = _pointer(path[1])
-        if message.startswith("Object contains unknown field"):
-            fields = ", ".join(self._fields)
-            return Validation(
-                f"The body has a field that this route does not know. It knows: {fields}.", members
-            )
         if message.startswith("Object missing required field"):
             return Validation("The body lacks a required field.", members)
         wrong = _WRONG_TYPE.match(message)
@@ -142,7 +145,7 @@ def _pointer(path: str) -> str:
 
 def _unreadable(body: bytes, media_type: str) -> RequestError:
     if media_type == JSON:
-        if not is_utf8(body) or _JSON_LONE_SURROGATE.search(body):
+        if not is_utf8(body) or _JSON_SURROGATE.search(_JSON_PAIR_OR_ESCAPE.sub(b" ", body)):
             return InvalidUnicode()
         return MalformedBody("The body is not JSON.")
     try:

@@ -145,7 +145,9 @@ def _fields(exchange: Exchange) -> dict[str, dict[str, str]]:
 async def _read_body(receive: Any, exchange: Exchange, limit: int) -> bytes:  # noqa: ANN401 - ASGI
     """The whole body. Raises PayloadTooLarge as soon as it is known to be, and ClientGoneError."""
     declared = exchange.headers.get(b"content-length", b"")
-    if declared.isdigit() and int(declared) > limit:
+    # Compared by length first: int() refuses more digits than anybody needs.
+    digits = declared.lstrip(b"0") if declared.isdigit() else b""
+    if len(digits) > len(str(limit)) or int(digits or b"0") > limit:
         raise PayloadTooLarge(limit)
     message = await receive()
     body: bytes = message.get("body", b"")

@@ -98,8 +98,8 @@ def _record_use(metrics: Metrics, operation: str, use: Use) -> None:
     metrics.count_text(operation, tokenizer, use.tokens, use.text_bytes)
     for ratio in use.tokens_per_byte:
         metrics.observe_tokens_per_byte(tokenizer, ratio)
-    if use.special_spellings:
-        metrics.count_spellings(tokenizer, use.policy, use.special_spellings)
+    for policy, number in use.special_spellings.items():
+        metrics.count_spellings(tokenizer, policy, number)
     if use.unknown_tokens:
         metrics.count_unknown(tokenizer, use.unknown_tokens)
     if use.replacements:

@@ -9,8 +9,9 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from litestar import MediaType, Request, Response, route
+from litestar import HttpMethod, MediaType, Request, Response, route
 from litestar.params import FromPath
+from litestar.types import Method
 
 from service.api.descriptions import (
     Description,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from service.api.lifecycle import Lifecycle
     from service.catalog.catalog import Catalog
     from service.metrics import Metrics
+
+METHODS: list[HttpMethod | Method] = ["GET", "HEAD"]
 
 METRICS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -97,21 +100,16 @@ def with_etag(request: Request[Any, Any, Any], body: bytes) -> Response[bytes]:
     return json_response(body, headers={"etag": etag})
 
 
-def pages(
-    catalog: Catalog,
-    metrics: Metrics,
-    lifecycle: Lifecycle,
-    engine: Executor,
-    openapi: Callable[[], bytes],
+def status_pages(
+    metrics: Metrics, lifecycle: Lifecycle, openapi: Callable[[], bytes]
 ) -> list[HTTPRouteHandler]:
-    """The handlers. `openapi()` gives the bytes of the OpenAPI document."""
-    describe_once = functools.cache(describe)
+    """The handlers of the pages about the process. They answer at once under any load."""
 
-    @route("/healthz", http_method=["GET", "HEAD"])
+    @route("/healthz", http_method=METHODS)
     async def healthz() -> Response[bytes]:
         return json_response(b'{"status":"ok"}')
 
-    @route("/readyz", http_method=["GET", "HEAD"])
+    @route("/readyz", http_method=METHODS)
     async def readyz() -> Response[bytes]:
         if lifecycle.ready:
             return json_response(b'{"status":"ready"}')
@@ -121,20 +119,31 @@ def pages(
             headers={"retry-after": str(RETRY_AFTER_SECONDS)},
         )
 
-    @route("/metrics", http_method=["GET"])
+    @route("/metrics", http_method=METHODS)
     async def show_metrics() -> Response[bytes]:
         return Response(metrics.render(), media_type=METRICS_MEDIA_TYPE)
 
-    @route("/tokenizers", http_method=["GET"])
-    async def tokenizers() -> Response[bytes]:
-        return json_response(await off_the_loop(lambda: list_catalog(catalog)))
+    @route("/openapi.json", http_method=METHODS)
+    async def openapi_json() -> Response[bytes]:
+        return json_response(openapi())
+
+    return [healthz, readyz, show_metrics, openapi_json]
+
+
+def catalog_pages(catalog: Catalog, engine: Executor) -> list[HTTPRouteHandler]:
+    """The handlers of the pages about the tokenizers."""
+    describe_once = functools.cache(describe)
 
     async def off_the_loop(answer: Callable[[], object]) -> bytes:
         # A description is computed when it is first asked for, up to 0.2 s a tokenizer.
         work = asyncio.get_running_loop().run_in_executor
         return await work(engine, lambda: msgspec.json.encode(answer()))
 
-    @route("/fingerprint", http_method=["GET"])
+    @route("/tokenizers", http_method=METHODS)
+    async def tokenizers() -> Response[bytes]:
+        return json_response(await off_the_loop(lambda: list_catalog(catalog)))
+
+    @route("/fingerprint", http_method=METHODS)
     async def fingerprints(request: Request[Any, Any, Any]) -> Response[bytes]:
         return with_etag(
             request,
@@ -143,13 +152,9 @@ def pages(
             ),
         )
 
-    @route("/fingerprint/{name:str}", http_method=["GET"])
+    @route("/fingerprint/{name:str}", http_method=METHODS)
     async def fingerprint(request: Request[Any, Any, Any], name: FromPath[str]) -> Response[bytes]:
         entry = catalog.resolve(name)
         return with_etag(request, await off_the_loop(lambda: describe_once(entry)))
 
-    @route("/openapi.json", http_method=["GET"], include_in_schema=False)
-    async def openapi_json() -> Response[bytes]:
-        return json_response(openapi())
-
-    return [healthz, readyz, show_metrics, tokenizers, fingerprints, fingerprint, openapi_json]
+    return [tokenizers, fingerprints, fingerprint]

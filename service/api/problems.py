@@ -31,10 +31,13 @@ STATUS_OF_CODE: dict[str, int] = {
     "engine_limit": 422,
     "too_many_items": 422,
     "text_too_large": 422,
+    "budget_too_small": 422,
     "engine_failure": 500,
     "internal": 500,
     "draining": 503,
 }
+
+_INT_BITS = 63
 
 RETRY_AFTER_SECONDS = 1
 """What a 503 asks a client to wait: another instance behind the balancer answers at once."""
@@ -58,7 +61,12 @@ def problem_body(error: RequestError, request_id: str) -> bytes:
 
 def item_error(error: RequestError) -> dict[str, object]:
     """What stands in a batch item's place: the problem without what belongs to the request."""
-    return {"code": error.code, "detail": error.detail, **error.members}
+    members = {
+        # An id may be any integer; MessagePack holds none beyond 64 bits.
+        name: str(value) if isinstance(value, int) and value.bit_length() > _INT_BITS else value
+        for name, value in error.members.items()
+    }
+    return {"code": error.code, "detail": error.detail, **members}
 
 
 def problem_headers(error: RequestError) -> list[tuple[bytes, bytes]]:

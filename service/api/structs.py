@@ -26,6 +26,7 @@ Fingerprint = Annotated[
     str,
     msgspec.Meta(
         pattern="^sha256:[0-9a-f]{64}$",
+        max_length=71,  # the pattern's $ admits a line end
         description="Refuse with 409 unless the tokenizer has this fingerprint.",
     ),
 ]

@@ -3,130 +3,231 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from service.api.operations import as_request_error, clock
 from service.api.problems import item_error
-from service.api.structs import POLICY_FIELD, ItemError, Request, Response
+from service.api.structs import ItemError
 from service.core.policy import SpecialPolicy, encode_by_policy, resolve_allowed
-from service.errors import RequestError, TextTooLarge, TooManyItems
+from service.core.segments import Segment, join, recognised
+from service.errors import RequestError, TextTooLarge, TooManyItems, Validation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from service.api.operations import Call, Use
+    from service.api.operations import Call
+    from service.api.text_fields import PolicyRequest, SegmentRequest, TextRequest
     from service.catalog.catalog import Entry
+    from service.core.tokenizer import ControlSpan
 
 SPELLINGS_COUNTED_CHARACTERS = 64 * 1024
 """How much of a text is searched for control spellings for the metric alone."""
 
 Item = TypeVar("Item", bound=msgspec.Struct)
+Worked = TypeVar("Worked")
 
 DUPLICATE_SPECIAL_TOKEN = "duplicate_special_token"  # noqa: S105 - a warning, no password
 
 
-class TextRequest(Request, frozen=True, kw_only=True):
-    """The fields that say which text, and how it is to be read."""
+@dataclasses.dataclass(slots=True)
+class Content:
+    """One text as content ids, template ids not among them."""
 
-    text: Annotated[str, msgspec.Meta(description="One text.")] | UnsetType = UNSET
-    texts: Annotated[list[str], msgspec.Meta(description="Several texts.")] | UnsetType = UNSET
-    special_policy: POLICY_FIELD = SpecialPolicy.LITERAL
-    allowed_special: (
-        Annotated[
-            list[str],
-            msgspec.Meta(description="With policy special: recognise these spellings alone."),
-        ]
-        | UnsetType
-    ) = UNSET
-    add_special_tokens: Annotated[
-        bool, msgspec.Meta(description="Put the tokenizer's own template around the content.")
-    ] = False
-
-
-class TextHead(Response, frozen=True, kw_only=True):
-    """What was asked of which tokenizer."""
-
-    tokenizer: str
-    fingerprint: str
-    special_policy: str
-    add_special_tokens: bool
+    text: str
+    text_bytes: int
+    """Bytes of the text as UTF-8."""
+    ids: list[int]
+    unknown_tokens: int
+    spans: Callable[[], Sequence[ControlSpan]]
+    """Gives the control spellings that were recognised."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Encoded:
-    """One text as ids."""
+    """The ids of one answer: one content or a pair, with what the template puts around."""
 
     ids: list[int]
-    """Template ids included."""
-    text_bytes: int
-    """Bytes of the text as UTF-8."""
-    special_tokens_added: int
-    unknown_tokens: int
+    contents: tuple[Content, ...]
+    template: tuple[tuple[int, ...], ...]
+    """The template ids before, between and after the contents; one more than there are."""
     warnings: list[str] | UnsetType
+
+    @property
+    def text_bytes(self) -> int:
+        """Bytes of the texts as UTF-8."""
+        return sum(content.text_bytes for content in self.contents)
+
+    @property
+    def special_tokens_added(self) -> int:
+        """How many template ids there are."""
+        return sum(map(len, self.template))
+
+    @property
+    def unknown_tokens(self) -> int:
+        """How many content ids stand for text outside the vocabulary."""
+        return sum(content.unknown_tokens for content in self.contents)
 
 
 class TextEncoder:
     """Encodes texts of one request with one tokenizer, and notes the work."""
 
-    def __init__(self, call: Call, entry: Entry, request: TextRequest) -> None:
-        self._entry = entry
-        self._tokenizer = entry.tokenizer
-        self._limit = call.limits.max_text_bytes
-        self._policy = request.special_policy
+    def __init__(
+        self, call: Call, entry: Entry, request: PolicyRequest, *, max_text_bytes: int | None = None
+    ) -> None:
+        """Raises Validation for `allowed_special` where no part of the request is special."""
+        self.entry = entry
+        self.tokenizer = entry.tokenizer
+        self._limit = max_text_bytes or call.limits.max_text_bytes
+        self.policy = request.special_policy
         allowed = None if request.allowed_special is UNSET else request.allowed_special
-        self._allowed = resolve_allowed(self._tokenizer, self._policy, allowed)
+        segments = getattr(request, "segments", UNSET)
+        any_special = segments is not UNSET and any(
+            segment.special_policy is SpecialPolicy.SPECIAL for segment in segments
+        )
+        self.allowed = resolve_allowed(
+            self.tokenizer, SpecialPolicy.SPECIAL if any_special else self.policy, allowed
+        )
         self._framed = request.add_special_tokens
-        self._use: Use = call.use(entry, self._policy.value)
+        self.use = call.use(entry)
 
     def encode(self, text: str, pointer: str) -> Encoded:
         """The ids of one text. Raises TextTooLarge, SpecialTokenInText, EngineLimit."""
-        use = self._use
+        return self._frame(self.read(text, pointer))
+
+    def encode_pair(self, first: str, second: str) -> Encoded:
+        """The ids of a pair. Raises as encode, and Validation where no pairs are framed."""
+        frame = self.tokenizer.pair_frame
+        if frame is None:
+            raise Validation("This tokenizer frames no pairs of texts.", {"pointer": "/text_pair"})
+        contents = (self.read(first, "/text"), self.read(second, "/text_pair"))
+        template = tuple(frame) if self._framed else ((), (), ())
+        return self._assembled(contents, template)
+
+    def encode_segments(self, segments: Sequence[SegmentRequest]) -> Encoded:
+        """The ids of the one text that the segments are. Raises as encode, and Validation."""
+        if self.policy is not SpecialPolicy.LITERAL:
+            raise Validation(
+                "Beside segments, special_policy belongs to each segment.",
+                {"pointer": "/special_policy"},
+            )
+        parts = [Segment(segment.text, segment.special_policy) for segment in segments]
+        text = join(parts)
+        text_bytes = self._checked_size(text)
+        for part in parts:
+            self._count_spellings(part.text, part.policy)
+        pointers = [f"/segments/{index}/text" for index in range(len(parts))]
+        spans = self._timed(lambda: recognised(self.tokenizer, parts, self.allowed, pointers))
+        ids = self._timed(
+            lambda: (
+                self.tokenizer.encode_spans(text, spans) if spans else self.tokenizer.encode(text)
+            )
+        )
+        return self._frame(self._content(text, text_bytes, ids, lambda: spans))
+
+    def read(self, text: str, pointer: str) -> Content:
+        """The content ids of one text. Raises TextTooLarge, SpecialTokenInText, EngineLimit."""
+        text_bytes = self._checked_size(text)
+        self._count_spellings(text, self.policy)
+        tokenizer, policy, allowed = self.tokenizer, self.policy, self.allowed
+        ids = self._timed(lambda: encode_by_policy(tokenizer, text, policy, allowed, pointer))
+        return self._content(text, text_bytes, ids, lambda: self.spans(text))
+
+    def spans(self, text: str) -> Sequence[ControlSpan]:
+        """The control spellings that the request's policy recognises in a text."""
+        if self.policy is not SpecialPolicy.SPECIAL:
+            return ()
+        return self.tokenizer.find_controls(text, self.allowed)
+
+    def count_again(self, text: str) -> int:
+        """The content ids of a slice of a text that was read, under the same policy."""
+        policy = self.policy
+        if policy is SpecialPolicy.REJECT:
+            policy = SpecialPolicy.LITERAL  # the whole text was searched, a slice holds no more
+        return self._timed(
+            lambda: len(encode_by_policy(self.tokenizer, text, policy, self.allowed, ""))
+        )
+
+    def _checked_size(self, text: str) -> int:
         text_bytes = len(text) if text.isascii() else len(text.encode())
         if text_bytes > self._limit:
             raise TextTooLarge(self._limit)
-        use.special_spellings += self._entry.spellings.count(text[:SPELLINGS_COUNTED_CHARACTERS])
+        return text_bytes
+
+    def _count_spellings(self, text: str, policy: SpecialPolicy) -> None:
+        found = self.entry.spellings.count(text[:SPELLINGS_COUNTED_CHARACTERS])
+        if found:
+            spellings = self.use.special_spellings
+            spellings[policy.value] = spellings.get(policy.value, 0) + found
+
+    def _timed(self, work: Callable[[], Worked]) -> Worked:
         started = clock()
         try:
-            content = encode_by_policy(self._tokenizer, text, self._policy, self._allowed, pointer)
+            return work()
         except BaseException as error:
             raise as_request_error(error) from error
         finally:
-            use.engine_seconds += clock() - started
-        unknown = self._count_unknown(content, text)
+            self.use.engine_seconds += clock() - started
+
+    def _content(
+        self,
+        text: str,
+        text_bytes: int,
+        ids: list[int],
+        spans: Callable[[], Sequence[ControlSpan]],
+    ) -> Content:
+        unknown = self._count_unknown(ids, spans)
+        use = self.use
         if text_bytes:
-            use.tokens_per_byte.append(len(content) / text_bytes)
-        use.tokens += len(content)
+            use.tokens_per_byte.append(len(ids) / text_bytes)
+        use.tokens += len(ids)
         use.text_bytes += text_bytes
         use.unknown_tokens += unknown
-        return self._framed_ids(content, text_bytes, unknown)
+        return Content(text, text_bytes, ids, unknown, spans)
 
-    def _count_unknown(self, content: list[int], text: str) -> int:
+    def _count_unknown(self, ids: list[int], spans: Callable[[], Sequence[ControlSpan]]) -> int:
         """How many ids stand for text outside the vocabulary; a recognised spelling does not."""
-        tokenizer = self._tokenizer
-        if tokenizer.unknown_id is None:
+        unknown_id = self.tokenizer.unknown_id
+        if unknown_id is None:
             return 0
-        unknown = content.count(tokenizer.unknown_id)
-        if unknown and self._policy is SpecialPolicy.SPECIAL:
-            spans = tokenizer.find_controls(text, self._allowed)
-            spelt = sum(tokenizer.controls[span.spelling] == tokenizer.unknown_id for span in spans)
-            return unknown - spelt
-        return unknown
+        unknown = ids.count(unknown_id)
+        if not unknown:
+            return 0
+        controls = self.tokenizer.controls
+        return unknown - sum(controls[span.spelling] == unknown_id for span in spans())
 
-    def _framed_ids(self, content: list[int], text_bytes: int, unknown: int) -> Encoded:
-        if not self._framed:
-            return Encoded(content, text_bytes, 0, unknown, UNSET)
-        before, after = self._tokenizer.frame
-        doubled = bool(content) and (content[0] in before or content[-1] in after)
-        return Encoded(
-            [*before, *content, *after],
-            text_bytes,
-            len(before) + len(after),
-            unknown,
-            [DUPLICATE_SPECIAL_TOKEN] if doubled else UNSET,
-        )
+    def _frame(self, content: Content) -> Encoded:
+        frame = self.tokenizer.frame
+        return self._assembled((content,), tuple(frame) if self._framed else ((), ()))
+
+    def _assembled(
+        self, contents: tuple[Content, ...], template: tuple[tuple[int, ...], ...]
+    ) -> Encoded:
+        if not any(template):
+            ids = contents[0].ids if len(contents) == 1 else contents[0].ids + contents[1].ids
+            return Encoded(ids, contents, template, UNSET)
+        ids = list(template[0])
+        doubled = False
+        for content, after, before in zip(contents, template[1:], template, strict=False):
+            # Content that brings the id which the template puts beside it, too: two BOS.
+            doubled = doubled or bool(
+                content.ids and (content.ids[0] in before or content.ids[-1] in after)
+            )
+            ids += content.ids
+            ids += after
+        return Encoded(ids, contents, template, [DUPLICATE_SPECIAL_TOKEN] if doubled else UNSET)
+
+
+def encode_source(encoder: TextEncoder, request: TextRequest) -> Encoded:
+    """The ids of the request's one text, pair or list of segments."""
+    if request.segments is not UNSET:
+        return encoder.encode_segments(request.segments)
+    text = request.text or ""
+    if request.text_pair is not UNSET:
+        return encoder.encode_pair(text, request.text_pair)
+    return encoder.encode(text, "/text")
 
 
 def each_text(

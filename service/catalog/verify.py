@@ -38,10 +38,9 @@ def _read(root: Path, artifact: str, file: LockedFile) -> bytes:
             if found.st_size != file.bytes:
                 raise _differs(artifact, file, f"{file.bytes} bytes", f"{found.st_size} bytes")
             data = stream.read(file.bytes + 1)
-    except OSError as error:
-        raise ArtifactError(
-            artifact, f"can't read it: {error.strerror or error}", file=file.path
-        ) from None
+    except (OSError, RuntimeError) as error:  # RuntimeError: a link that leads to itself
+        reason = getattr(error, "strerror", None) or "a symbolic link leads to itself"
+        raise ArtifactError(artifact, f"can't read it: {reason}", file=file.path) from None
     if len(data) != file.bytes:
         raise _differs(artifact, file, f"{file.bytes} bytes", f"{len(data)} bytes or more")
     sha256 = hashlib.sha256(data).hexdigest()

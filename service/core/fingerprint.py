@@ -44,8 +44,8 @@ def fingerprint(
 ) -> str:
     """The fingerprint of a tokenizer: a SHA-256 over all that decides ids and text.
 
-    `files` are (role, SHA-256 in hex); `options` are the options in force, defaults included, so
-    that writing a default out changes nothing; `controls` are spelling to id; `before` and
+    `files` are (role, SHA-256 in hex); `options` are the options that differ from their defaults,
+    so that writing a default out changes nothing; `controls` are spelling to id; `before` and
     `after` are the template's ids; `chat_template` is the template's SHA-256 in hex.
     The library's version is left out: an upgrade that keeps the ids keeps the fingerprint, and
     the lock's probes stop the start with one that doesn't.

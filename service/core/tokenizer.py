@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from service.core.alignment import Alignment
+
 Coverage = Literal["every_byte", "unknown_token"]
 RoundTrip = Literal["exact", "normalizing", "lossy"]
 
@@ -27,6 +29,14 @@ class Frame(NamedTuple):
     """The ids that `add_special_tokens` puts around the content."""
 
     before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+class PairFrame(NamedTuple):
+    """The ids around and between two texts that are encoded as a pair."""
+
+    before: tuple[int, ...]
+    between: tuple[int, ...]
     after: tuple[int, ...]
 
 
@@ -52,6 +62,10 @@ class Tokenizer(Protocol):
     frame: Frame
     unknown_id: int | None
     """The id that stands for text outside the vocabulary, if there is one."""
+    pair_frame: PairFrame | None
+    """How the post-processor frames two texts; None where it frames no pairs."""
+    decodes_apart: bool
+    """Whether an id's bytes are the same whatever stands before and after it."""
     facts: Facts
 
     def encode(self, text: str) -> list[int]:
@@ -67,6 +81,10 @@ class Tokenizer(Protocol):
 
         `spans` are ordered, do not overlap, and come from `find_controls` on the same text.
         """
+        ...
+
+    def align(self, text: str, spans: Sequence[ControlSpan]) -> Alignment:
+        """The ids of `encode_spans` with the part of the text behind each."""
         ...
 
     def find_controls(self, text: str, allowed: frozenset[str] | None) -> list[ControlSpan]:
@@ -85,6 +103,10 @@ class Tokenizer(Protocol):
 
     def byte_parts(self, ids: Sequence[int]) -> list[bytes]:
         """What each of `ids` adds to `decode_bytes(ids)`; for errors that name an id."""
+        ...
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes of one id as in `vocabulary`."""
         ...
 
     def vocabulary(self) -> Mapping[int, bytes]:

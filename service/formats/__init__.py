@@ -20,8 +20,14 @@ if TYPE_CHECKING:
     from service.core.tokenizer import Tokenizer
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of each format's options: an option that the format does not know is an error."""
+class Options(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
+    """Base of each format's options.
+
+    An option that the format does not know is an error. One with its default value is left out
+    of the fingerprint, so that a format may gain an option without moving any fingerprint.
+    """
 
 
 class FormatError(Exception):

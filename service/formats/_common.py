@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+from array import array
 from collections import Counter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -29,7 +31,7 @@ _ROLE_SPELLINGS: dict[str, tuple[str, ...]] = {
 """Spellings that the field uses for a role; looked at only where the artifact does not say."""
 
 
-class Template(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Template(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The option `template`: spellings that `add_special_tokens` puts around the content."""
 
     before: list[str] = []
@@ -91,6 +93,25 @@ def check_no_prefix(controls: Iterable[str]) -> None:
     for shorter, longer in itertools.pairwise(ordered):
         if longer.startswith(shorter):
             raise FormatError(f"special token {shorter!r} begins special token {longer!r}")
+
+
+class Sizes:
+    """The number of bytes of each id, for alignments; made when first asked for."""
+
+    def __init__(self, vocabulary: Callable[[], Mapping[int, bytes]]) -> None:
+        self._vocabulary = vocabulary
+
+    def of(self, ids: Sequence[int]) -> list[int]:
+        """The numbers of bytes of `ids`."""
+        return list(map(self._table.__getitem__, ids))
+
+    @functools.cached_property
+    def _table(self) -> Sequence[int]:
+        vocabulary = self._vocabulary()
+        table = array("I", bytes(4 * (max(vocabulary) + 1)))
+        for token_id, token in vocabulary.items():
+            table[token_id] = len(token)
+        return table
 
 
 def checked_parts(ids: Sequence[int], part_of: Callable[[int], Part]) -> list[Part]:

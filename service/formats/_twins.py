@@ -19,18 +19,22 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import secrets
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
-from service.core.spelling import SpellingFinder, split_at
-from service.core.tokenizer import ControlSpan, Frame
+from service.core.alignment import MarkedText, Offset, RangeAlignment
+from service.core.spelling import SpellingFinder
+from service.core.tokenizer import ControlSpan, Frame, PairFrame
 from service.formats import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from service.core.alignment import Alignment
 
 Definition = dict[str, Any]
 """A tokenizer.json, parsed."""
@@ -54,6 +58,11 @@ class Twins:
         self.controls = controls
         self.reference = load(definition)
         self._check_declared_ids(definition)
+        self.frame = frame_of(self.reference)
+        self.pair_frame = pair_frame_of(self.reference)
+        # Framing is done with these ids; what else a post-processor does is to trim offsets.
+        self.reference.post_processor = None
+        definition["post_processor"] = None
         self._stand_ins = {spelling: _stand_in(spelling) for spelling in controls}
         self._twin = load(_renamed(definition, self._stand_ins))
         for spelling, stand_in in self._stand_ins.items():
@@ -83,12 +92,14 @@ class Twins:
 
     def encode_spans(self, text: str, spans: Sequence[ControlSpan]) -> list[int]:
         """Content ids with the control spellings at `spans` recognised and no others."""
-        marked: list[str] = []
-        for stretch, span in split_at(text, spans):
-            marked.append(stretch)
-            if span is not None:
-                marked.append(self._stand_ins[span.spelling])
-        return _ids(self._twin, "".join(marked))
+        return _ids(self._twin, MarkedText(text, spans, self._stand_ins.__getitem__).text)
+
+    def align(self, text: str, spans: Sequence[ControlSpan]) -> Alignment:
+        """The ids of `encode_spans` with the library's own offsets, mapped back to `text`."""
+        marked = MarkedText(text, spans, self._stand_ins.__getitem__)
+        (encoding,) = self._twin.encode_batch([marked.text], add_special_tokens=False)
+        ranges = [marked.original(Offset(*pair)) for pair in encoding.offsets]
+        return RangeAlignment(text, encoding.ids, ranges)
 
     def find_controls(self, text: str, allowed: frozenset[str] | None) -> list[ControlSpan]:
         """The control spellings that the library recognises when only `allowed` are known."""
@@ -193,6 +204,34 @@ def frame_of(tokenizer: HuggingFaceTokenizer) -> Frame:
             raise FormatError("the post-processor does more than frame a text", role="tokenizer")
         frame = found
     return frame or Frame((), ())
+
+
+def pair_frame_of(tokenizer: HuggingFaceTokenizer) -> PairFrame | None:
+    """The ids around and between two texts; None where the post-processor puts none.
+
+    Raises FormatError for a post-processor that does more than that.
+    """
+    (framed,) = tokenizer.encode_batch([("a", "b")], add_special_tokens=True)
+    (bare,) = tokenizer.encode_batch([("a", "b")], add_special_tokens=False)
+    if framed.ids == bare.ids:
+        return None
+    runs = [(sequence, len(list(run))) for sequence, run in itertools.groupby(framed.sequence_ids)]
+    order = [sequence for sequence, _ in runs if sequence is not None]
+    content = [
+        token_id
+        for token_id, sequence in zip(framed.ids, framed.sequence_ids, strict=True)
+        if sequence is not None
+    ]
+    if order != [0, 1] or content != bare.ids:
+        raise FormatError("the post-processor does more than frame a pair", role="tokenizer")
+    parts: list[list[int]] = [[], [], []]
+    seen = 0
+    for token_id, sequence in zip(framed.ids, framed.sequence_ids, strict=True):
+        if sequence is None:
+            parts[seen].append(token_id)
+        else:
+            seen = sequence + 1
+    return PairFrame(*(tuple(part) for part in parts))
 
 
 def parts_by_pairs(tokenizer: HuggingFaceTokenizer, tokens: Sequence[str]) -> list[bytes]:

@@ -25,6 +25,8 @@ from service.formats._twins import Definition, Twins, special_added_tokens
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from service.core.tokenizer import PairFrame
+
 _NORMALIZERS: dict[str, dict[str, object]] = {
     "nfc": {"type": "NFC"},
     "nfkc": {"type": "NFKC"},
@@ -91,10 +93,14 @@ class BpeMergesTokenizer:
             coverage="every_byte" if self._by_bytes else "unknown_token",
             round_trip="lossy",
         )
+        # A frame of one text, which the option is, says nothing of two.
+        self.pair_frame: PairFrame | None = None
+        self.decodes_apart = False
         self.encode = self._twins.encode
         self.encode_special = self._twins.encode_special
         self.encode_spans = self._twins.encode_spans
         self.find_controls = self._twins.find_controls
+        self.align = self._twins.align
 
     def _split_suffix(self, piece: str) -> tuple[bytes, bool]:
         """The bytes of a piece without its suffix, and whether it has one."""
@@ -117,13 +123,14 @@ class BpeMergesTokenizer:
             for place, (stem, ends_word) in enumerate(words)
         ]
 
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes of one id, with its end-of-word suffix."""
+        stem, ends_word = self._words[token_id]
+        return stem + self._suffix.encode() if ends_word else stem
+
     def vocabulary(self) -> Mapping[int, bytes]:
         """Every id with its bytes; the end-of-word suffix stays."""
-        suffix = self._suffix.encode()
-        return {
-            token_id: stem + suffix if ends_word else stem
-            for token_id, (stem, ends_word) in self._words.items()
-        }
+        return {token_id: self.token_bytes(token_id) for token_id in self._words}
 
 
 def parse_merges(data: bytes) -> list[Merge]:

@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import functools
-import re
 import secrets
 from typing import TYPE_CHECKING, Any
 
 import sentencepiece
-from google.protobuf.message import DecodeError
-from sentencepiece import sentencepiece_model_pb2
 
+from service.core.alignment import MarkedText, Offset, RangeAlignment
 from service.core.spelling import SpellingFinder, encode_stretches, split_at
 from service.core.tokenizer import ControlSpan, Facts
 from service.formats import Format, FormatError, Options
-from service.formats._byte_level import UTF8_BYTES
-from service.formats._common import (
-    Template,
-    check_ids_distinct,
-    checked_parts,
-    roles_by_spelling,
+from service.formats._common import Template, checked_parts, roles_by_spelling
+from service.formats._sentencepiece_model import (
+    Piece,
+    check_bytes_covered,
+    check_marker_pieces,
+    parse_model,
+    piece_bytes,
+    renamed,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from service.core.tokenizer import Frame
-
-_BLANK = "\u2581"
-"""SentencePiece's letter for a blank."""
-
-_MARKER = re.compile(r"<.+>|\[.+\]", re.DOTALL)
-"""The shape of a user-defined piece that the lock has to call special or ordinary."""
-
-_ModelProto: Any = sentencepiece_model_pb2.__dict__["ModelProto"]
-"""Made when its module is imported, from a descriptor: type checkers don't see it."""
-
-_Piece = _ModelProto.SentencePiece
+    from service.core.alignment import Alignment
+    from service.core.tokenizer import Frame, PairFrame
 
 
 class SentencePieceOptions(Options, frozen=True):
@@ -63,12 +53,12 @@ class SentencePieceTokenizer:
         self._unseen = {
             piece.piece: token_id
             for token_id, piece in enumerate(pieces)
-            if piece.type == _Piece.CONTROL
+            if piece.type == Piece.CONTROL
         }
         user_defined = {
             piece.piece: token_id
             for token_id, piece in enumerate(pieces)
-            if piece.type == _Piece.USER_DEFINED
+            if piece.type == Piece.USER_DEFINED
         }
         parsed = {spelling: user_defined[spelling] for spelling in options.parse_special}
         self._ordinary = frozenset(user_defined) - frozenset(parsed)
@@ -77,15 +67,17 @@ class SentencePieceTokenizer:
             spelling: f"{spelling[0]}{secrets.token_hex(16)}{spelling[-1]}" for spelling in parsed
         }
         self._reference = _processor(model)
-        self._twin = _processor(_renamed(model, self._stand_ins)) if parsed else self._reference
+        self._twin = _processor(renamed(model, self._stand_ins)) if parsed else self._reference
         self._finder = functools.lru_cache(maxsize=256)(self._build_finder)
-        self._bytes = {token_id: _piece_bytes(piece) for token_id, piece in enumerate(pieces)}
+        self._bytes = {token_id: piece_bytes(piece) for token_id, piece in enumerate(pieces)}
         self._control_ids = frozenset(self.controls.values())
         self._unknown_surface = model.trainer_spec.unk_surface.encode()
         normalizer = model.normalizer_spec
         self._drops_blank = normalizer.add_dummy_prefix or normalizer.remove_extra_whitespaces
         self._drops_all_blanks = normalizer.remove_extra_whitespaces
         self.frame: Frame = (options.template or Template()).frame(self.controls)
+        self.pair_frame: PairFrame | None = None
+        self.decodes_apart = not self._drops_blank
         self.unknown_id: int | None = self._reference.unk_id()
         self.facts = _facts(model, self._reference, self.controls)
 
@@ -106,19 +98,38 @@ class SentencePieceTokenizer:
 
     def encode_spans(self, text: str, spans: Sequence[ControlSpan]) -> list[int]:
         """Content ids with the control spellings at `spans` recognised and no others."""
+        marked, unseen = self._marked(text, spans)
+        return encode_stretches(marked.text, unseen, self.encode, self.controls.__getitem__)
+
+    def _marked(
+        self, text: str, spans: Sequence[ControlSpan]
+    ) -> tuple[MarkedText, list[ControlSpan]]:
+        """The text for the twin, and where in it the control pieces are that it never sees."""
+        parsed = [span for span in spans if span.spelling in self._stand_ins]
+        marked = MarkedText(text, parsed, self._stand_ins.__getitem__)
+        unseen = [
+            ControlSpan(*marked.marked(Offset(span.start, span.end)), span.spelling)
+            for span in spans
+            if span.spelling in self._unseen
+        ]
+        return marked, unseen
+
+    def align(self, text: str, spans: Sequence[ControlSpan]) -> Alignment:
+        """The ids of `encode_spans` with the library's own offsets, mapped back to `text`."""
+        marked, unseen = self._marked(text, spans)
         ids: list[int] = []
-        stretch = ""
-        for ordinary, span in split_at(text, spans):
-            stretch += ordinary
-            if span is not None and span.spelling in self._stand_ins:
-                stretch += self._stand_ins[span.spelling]
-                continue
+        ranges: list[Offset] = []
+        position = 0
+        for stretch, span in split_at(marked.text, unseen):
             if stretch:
-                ids += self._twin.encode(stretch)
-                stretch = ""
+                aligned = self._twin.encode_as_offset_mapping(stretch)
+                ids += aligned["ids"]
+                ranges += _widened(aligned["ids"], aligned["offsets"], position, self._is_byte)
             if span is not None:
                 ids.append(self.controls[span.spelling])
-        return ids
+                ranges.append(Offset(span.start, span.end))
+                position = span.end
+        return RangeAlignment(text, ids, [marked.original(pair) for pair in ranges])
 
     def find_controls(self, text: str, allowed: frozenset[str] | None) -> list[ControlSpan]:
         """The control spellings in `text`; of two at one place the longest."""
@@ -156,17 +167,34 @@ class SentencePieceTokenizer:
         is_byte: bool = self._reference.is_byte(token_id)
         return is_byte
 
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes of one id."""
+        return self._bytes[token_id]
+
     def vocabulary(self) -> Mapping[int, bytes]:
         """Every id with its bytes: a blank for U+2581, one byte for a byte piece."""
         return self._bytes
 
 
-def _piece_bytes(piece: Any) -> bytes:  # noqa: ANN401 - protobuf
-    if piece.type == _Piece.BYTE:
-        return bytes([int(piece.piece[3:5], 16)])
-    if piece.type in (_Piece.CONTROL, _Piece.UNKNOWN):
-        return bytes(piece.piece.encode())
-    return bytes(piece.piece.replace(_BLANK, " ").encode())
+def _widened(
+    ids: Sequence[int],
+    pairs: Sequence[tuple[int, int]],
+    position: int,
+    is_byte: Callable[[int], bool],
+) -> list[Offset]:
+    """The library's ranges moved by `position`, each byte piece over its whole character.
+
+    The library gives the character to the last of its byte pieces and nothing to the others.
+    """
+    ranges: list[Offset] = []
+    waiting = 0
+    for token_id, (start, end) in zip(ids, pairs, strict=True):
+        waiting += 1
+        if start == end and is_byte(token_id):
+            continue
+        ranges += [Offset(position + start, position + end)] * waiting
+        waiting = 0
+    return ranges
 
 
 def _processor(model: Any) -> sentencepiece.SentencePieceProcessor:  # noqa: ANN401 - protobuf
@@ -176,14 +204,6 @@ def _processor(model: Any) -> sentencepiece.SentencePieceProcessor:  # noqa: ANN
         raise FormatError(
             f"the sentencepiece library can't use it: {error}", role="model"
         ) from None
-
-
-def _renamed(model: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 - protobuf
-    renamed = _ModelProto()
-    renamed.CopyFrom(model)
-    for piece in renamed.pieces:
-        piece.piece = names.get(piece.piece, piece.piece)
-    return renamed
 
 
 def _facts(
@@ -222,51 +242,12 @@ def _facts(
     )
 
 
-def _check_marker_pieces(model: Any, options: SentencePieceOptions) -> None:  # noqa: ANN401
-    """Raise FormatError when the lock leaves it open what a marker-shaped piece is."""
-    user_defined = {piece.piece for piece in model.pieces if piece.type == _Piece.USER_DEFINED}
-    listed = {*options.parse_special, *options.ordinary_pieces}
-    for spelling in sorted(listed - user_defined):
-        raise FormatError(f"{spelling!r} is no user-defined piece of the model", role="model")
-    for spelling in sorted({*options.parse_special} & {*options.ordinary_pieces}):
-        raise FormatError(f"{spelling!r} can't be both special and ordinary")
-    for spelling in sorted(user_defined - listed):
-        if _MARKER.fullmatch(spelling):
-            raise FormatError(
-                f"user-defined piece {spelling!r} looks like a marker: list it in option "
-                "parse_special or ordinary_pieces",
-                role="model",
-            )
-
-
-def _check_bytes_covered(model: Any) -> None:  # noqa: ANN401 - protobuf
-    if not model.trainer_spec.byte_fallback:
-        return
-    present = [int(piece.piece[3:5], 16) for piece in model.pieces if piece.type == _Piece.BYTE]
-    check_ids_distinct(present, role="model")
-    missing = sorted(UTF8_BYTES - set(present))
-    if missing:
-        raise FormatError(
-            f"expected a byte piece for each byte that UTF-8 can contain, found none for "
-            f"{len(missing)} of them, the first 0x{missing[0]:02x}",
-            role="model",
-        )
-
-
 def build(files: Mapping[str, bytes], options: Options) -> SentencePieceTokenizer:
     """Build from a verified .model. Raises FormatError."""
     assert isinstance(options, SentencePieceOptions)  # noqa: S101 - Format ties the two together
-    model = _ModelProto()
-    try:
-        model.ParseFromString(files["model"])
-    except DecodeError:
-        raise FormatError("expected a SentencePiece model (protobuf)", role="model") from None
-    if model.denormalizer_spec.precompiled_charsmap:
-        raise FormatError("the model rewrites decoded text (denormalizer_spec)", role="model")
-    if len({piece.piece for piece in model.pieces}) != len(model.pieces):
-        raise FormatError("a piece stands twice", role="model")
-    _check_marker_pieces(model, options)
-    _check_bytes_covered(model)
+    model = parse_model(files["model"])
+    check_marker_pieces(model, options.parse_special, options.ordinary_pieces)
+    check_bytes_covered(model)
     return SentencePieceTokenizer(model, options)
 
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import tiktoken
 
+from service.core.alignment import ByteAlignment
 from service.core.faults import is_panic
 from service.core.spelling import Finders, encode_stretches
 from service.core.tokenizer import Facts, Frame
 from service.errors import EngineLimit
 from service.formats import Format, FormatError, Options
 from service.formats._common import (
+    Sizes,
     check_ids_distinct,
     check_no_prefix,
     check_spellings,
@@ -23,7 +25,8 @@ from service.formats._common import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from service.core.tokenizer import ControlSpan
+    from service.core.alignment import Alignment
+    from service.core.tokenizer import ControlSpan, PairFrame
 
 
 class TiktokenOptions(Options, frozen=True):
@@ -47,7 +50,10 @@ class TiktokenTokenizer:
         )
         self._finders = Finders(options.special_tokens)
         self.controls: Mapping[str, int] = options.special_tokens
+        self._sizes = Sizes(self.vocabulary)
         self.frame = Frame((), ())
+        self.pair_frame: PairFrame | None = None
+        self.decodes_apart = True
         self.unknown_id: int | None = None
         self.facts = Facts(
             library="tiktoken",
@@ -78,6 +84,11 @@ class TiktokenTokenizer:
         """Content ids, the special tokens at `spans` recognised."""
         return encode_stretches(text, spans, self.encode, self.controls.__getitem__)
 
+    def align(self, text: str, spans: Sequence[ControlSpan]) -> Alignment:
+        """The ids of `encode_spans`, aligned by their bytes."""
+        ids = self.encode_spans(text, spans)
+        return ByteAlignment(text, ids, self._sizes.of(ids))
+
     def find_controls(self, text: str, allowed: frozenset[str] | None) -> list[ControlSpan]:
         """The special tokens' spellings in `text`."""
         return self._finders.find(text, allowed)
@@ -93,6 +104,10 @@ class TiktokenTokenizer:
     def byte_parts(self, ids: Sequence[int]) -> list[bytes]:
         """The bytes of each id. Raises InvalidTokenId."""
         return checked_parts(ids, self._encoding.decode_single_token_bytes)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes of one id."""
+        return self._encoding.decode_single_token_bytes(token_id)
 
     def vocabulary(self) -> Mapping[int, bytes]:
         """Every rank and special token."""

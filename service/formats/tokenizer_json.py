@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from service.core.alignment import ByteAlignment
 from service.core.tokenizer import ROLES, Facts
 from service.formats import Format, FormatError, Options
 from service.formats._byte_level import UTF8_BYTES, letters_to_bytes
-from service.formats._common import check_ids_distinct, checked_parts, roles_by_spelling
+from service.formats._common import Sizes, check_ids_distinct, checked_parts, roles_by_spelling
 from service.formats._decoding import ByteDecoding, byte_decoding, uses
-from service.formats._twins import Definition, Twins, frame_of, parts_by_pairs
+from service.formats._twins import Definition, Twins, parts_by_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from service.core.alignment import Alignment
+    from service.core.tokenizer import ControlSpan
 
 
 class TokenizerJsonOptions(Options, frozen=True):
@@ -42,13 +46,24 @@ class TokenizerJsonTokenizer:
         self._vocabulary = _vocabulary(definition, self._tokens, self._added)
         _check_bytes_covered(definition, self._vocabulary, self.controls)
         self._decoding = byte_decoding(definition)
-        self.frame = frame_of(library)
+        self.frame = self._twins.frame
         self.unknown_id = _unknown_id(definition)
         self.facts = _facts(definition, config, self, self._decoding)
+        self.pair_frame = self._twins.pair_frame
+        self.decodes_apart = self._decoding is not None and not self._decoding.leading_blanks
+        self._sizes = Sizes(self.vocabulary)
         self.encode = self._twins.encode
         self.encode_special = self._twins.encode_special
         self.encode_spans = self._twins.encode_spans
         self.find_controls = self._twins.find_controls
+
+    def align(self, text: str, spans: Sequence[ControlSpan]) -> Alignment:
+        """The ids of `encode_spans`, aligned by bytes where they spell the text exactly."""
+        if self.decodes_apart:
+            ids = self.encode_spans(text, spans)
+            if self.decode_bytes(ids) == text.encode():
+                return ByteAlignment(text, ids, self._sizes.of(ids))
+        return self._twins.align(text, spans)
 
     def decode_bytes(self, ids: Sequence[int]) -> bytes:
         """The bytes of `ids`, joined before anything reads them as text. Raises InvalidTokenId."""
@@ -71,6 +86,10 @@ class TokenizerJsonTokenizer:
 
     def _spelled(self, ids: Sequence[int]) -> list[str]:
         return checked_parts(ids, self._tokens.__getitem__)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes of one id."""
+        return self._vocabulary[token_id]
 
     def vocabulary(self) -> Mapping[int, bytes]:
         """Every id with its bytes."""

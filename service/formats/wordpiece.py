@@ -12,6 +12,8 @@ from service.formats._twins import Definition, Twins, parts_by_pairs, special_ad
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from service.core.tokenizer import PairFrame
+
 _BERT_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """The tokens that BERT's own code treats as special (google-research/bert, tokenization.py)."""
 
@@ -59,10 +61,14 @@ class WordPieceTokenizer:
             coverage="unknown_token",
             round_trip="lossy",
         )
+        # A frame of one text, which the option is, says nothing of two.
+        self.pair_frame: PairFrame | None = None
+        self.decodes_apart = False
         self.encode = self._twins.encode
         self.encode_special = self._twins.encode_special
         self.encode_spans = self._twins.encode_spans
         self.find_controls = self._twins.find_controls
+        self.align = self._twins.align
 
     def decode_bytes(self, ids: Sequence[int]) -> bytes:
         """The text that the library decodes, as UTF-8. Raises InvalidTokenId."""
@@ -75,6 +81,10 @@ class WordPieceTokenizer:
 
     def _spelled(self, ids: Sequence[int]) -> list[str]:
         return checked_parts(ids, self._pieces.__getitem__)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The piece of one id as it stands in the file."""
+        return self._pieces[token_id].encode()
 
     def vocabulary(self) -> Mapping[int, bytes]:
         """Every piece as it stands in the file, `##` included."""

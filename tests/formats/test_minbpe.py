@@ -25,7 +25,8 @@ from service.core.tokenizer import ControlSpan, Frame
 from service.errors import EngineLimit, InvalidTokenId
 from service.formats import FormatError
 from service.formats._common import Template
-from service.formats.minbpe import FORMAT, MinbpeOptions, MinbpeTokenizer, build, parse_model
+from service.formats._minbpe_model import parse_model
+from service.formats.minbpe import FORMAT, MinbpeOptions, MinbpeTokenizer, build
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

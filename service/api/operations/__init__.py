@@ -32,11 +32,11 @@ class Use:
     """What one request did with one tokenizer, for the metrics. Holds numbers, never text."""
 
     tokenizer: str
-    policy: str = ""
     engine_seconds: float = 0.0
     tokens: int = 0
     text_bytes: int = 0
-    special_spellings: int = 0
+    special_spellings: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Control spellings seen in texts, by the policy under which they were read."""
     unknown_tokens: int = 0
     replacements: int = 0
     tokens_per_byte: list[float] = dataclasses.field(default_factory=list)
@@ -51,9 +51,9 @@ class Call:
     limits: Settings
     uses: list[Use] = dataclasses.field(default_factory=list)
 
-    def use(self, entry: Entry, policy: str = "") -> Use:
+    def use(self, entry: Entry) -> Use:
         """Begin to note the work done with a tokenizer."""
-        use = Use(entry.name, policy)
+        use = Use(entry.name)
         self.uses.append(use)
         return use
 

@@ -16,14 +16,17 @@ from service.api.structs import (
     any_of,
     exactly_one,
 )
-from service.api.texts import TextEncoder, TextRequest, each_text
+from service.api.text_fields import TextRequest, check_source
+from service.api.texts import Encoded, TextEncoder, each_text, encode_source
 from service.errors import TokenizerRequired, Validation
 
 if TYPE_CHECKING:
     from service.api.operations import Call
     from service.catalog.catalog import Entry
 
-Budget = Annotated[int, msgspec.Meta(ge=0, description="How many tokens there is room for.")]
+Budget = Annotated[
+    int, msgspec.Meta(ge=0, le=2**63 - 1, description="How many tokens there is room for.")
+]
 
 
 class CountRequest(TextRequest, frozen=True, kw_only=True):
@@ -125,7 +128,7 @@ def count(
     if request.tokenizer is UNSET and request.tokenizers is UNSET:
         raise TokenizerRequired
     exactly_one(request, "tokenizer", "tokenizers")
-    exactly_one(request, "text", "texts")
+    check_source(request)
     asked: dict[str, Any] = {
         "special_policy": request.special_policy.value,
         "add_special_tokens": request.add_special_tokens,
@@ -175,12 +178,12 @@ def _distinct_entries(request: CountRequest, call: Call) -> list[Entry]:
 def _count_with(entry: Entry, request: CountRequest, call: Call) -> dict[str, Any]:
     """The fields of a CountedText or CountedTexts for one tokenizer."""
     encoder = TextEncoder(call, entry, request)
-    if request.text is not UNSET:
-        return _count_one(encoder, request, request.text, "/text")
+    if request.texts is UNSET:
+        return _counted(encode_source(encoder, request), request)
     results = each_text(
-        request.texts or [],
+        request.texts,
         call.limits.max_batch_items,
-        lambda text, pointer: CountedText(**_count_one(encoder, request, text, pointer)),
+        lambda text, pointer: CountedText(**_counted(encoder.encode(text, pointer), request)),
     )
     answered = [result for result in results if isinstance(result, CountedText)]
     tokens = sum(result.count for result in answered)
@@ -193,10 +196,8 @@ def _count_with(entry: Entry, request: CountRequest, call: Call) -> dict[str, An
     }
 
 
-def _count_one(
-    encoder: TextEncoder, request: CountRequest, text: str, pointer: str
-) -> dict[str, Any]:
-    encoded = encoder.encode(text, pointer)
+def _counted(encoded: Encoded, request: CountRequest) -> dict[str, Any]:
+    """The fields of a CountedText."""
     tokens = len(encoded.ids)
     fields: dict[str, Any] = {
         "count": tokens,

@@ -19,9 +19,10 @@ from service.api.structs import (
     any_of,
     exactly_one,
 )
+from service.core.pieces import cut_parts, hold_back, pieces_of
 from service.core.policy import DecodeMode
 from service.core.utf8 import read_utf8
-from service.errors import RequestError, TooManyItems
+from service.errors import RequestError, TooManyItems, Validation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +52,16 @@ class DecodeRequest(Request, frozen=True, kw_only=True):
         Literal["text", "bytes"],
         msgspec.Meta(description="bytes: as base64, as they are, whatever the mode."),
     ] = "text"
+    pieces: Annotated[
+        bool, msgspec.Meta(description="Give the text that became complete with each id.")
+    ] = False
+    final: Annotated[
+        bool,
+        msgspec.Meta(
+            description="false: more ids follow. What they could change is held back, and "
+            "pending_ids says how many trailing ids to send again before the next ones."
+        ),
+    ] = True
     expected_fingerprint: Fingerprint | UnsetType = UNSET
 
 
@@ -60,6 +71,8 @@ class DecodedIds(Response, frozen=True, kw_only=True):
     text: str | UnsetType = UNSET
     bytes_base64: str | UnsetType = UNSET
     replacements: int
+    pieces: list[str] | UnsetType = UNSET
+    pending_ids: int | UnsetType = UNSET
 
 
 class DecodeResponse(DecodedIds, frozen=True, kw_only=True):
@@ -84,6 +97,8 @@ class DecodeBatchResponse(Response, frozen=True, kw_only=True):
 def decode(request: DecodeRequest, call: Call) -> DecodeResponse | DecodeBatchResponse:
     """Run one request. Raises RequestError."""
     exactly_one(request, "ids", "batch")
+    if request.output == "bytes" and (request.pieces or not request.final):
+        raise Validation("pieces and final belong to output 'text'.", {"pointer": "/output"})
     entry = call.catalog.resolve(request.tokenizer)
     entry.expect(request.expected_fingerprint or None)
     use = call.use(entry)
@@ -117,15 +132,9 @@ def _decode_one(
     if request.skip_special_tokens:
         places = [place for place, token_id in enumerate(ids) if token_id not in entry.control_ids]
         kept = [ids[place] for place in places]
-    tokenizer = entry.tokenizer
     started = clock()
     try:
-        joined = tokenizer.decode_bytes(kept)
-        if request.output == "bytes":
-            return {"bytes_base64": base64.b64encode(joined).decode(), "replacements": 0}
-        text, replacements = read_utf8(
-            joined, request.mode, kept, lambda: tokenizer.byte_parts(kept)
-        )
+        fields, text_bytes = _decoded(entry, request, kept)
     except BaseException as error:
         failure = as_request_error(error)
         # The caller counts its own ids, those that were left out included.
@@ -136,9 +145,44 @@ def _decode_one(
     finally:
         use.engine_seconds += clock() - started
         use.tokens += len(ids)
-    use.text_bytes += len(joined)
-    use.replacements += replacements
-    return {"text": text, "replacements": replacements}
+    use.text_bytes += text_bytes
+    use.replacements += fields["replacements"]
+    if "pieces" in fields:
+        pieces = [""] * len(ids)
+        for place, piece in zip(places, fields["pieces"], strict=True):
+            pieces[place] = piece
+        fields["pieces"] = pieces
+    pending = fields.get("pending_ids")
+    if pending:
+        fields["pending_ids"] = len(ids) - places[len(kept) - pending]
+    return fields
+
+
+def _decoded(
+    entry: Entry, request: DecodeRequest, ids: Sequence[int]
+) -> tuple[dict[str, Any], int]:
+    """The fields of a DecodedIds, its places those of `ids`, and the bytes decoded."""
+    tokenizer = entry.tokenizer
+    if request.output == "bytes":
+        joined = tokenizer.decode_bytes(ids)
+        return {"bytes_base64": base64.b64encode(joined).decode(), "replacements": 0}, len(joined)
+    if request.final and not request.pieces:
+        joined = tokenizer.decode_bytes(ids)
+        text, replacements = read_utf8(joined, request.mode, ids, lambda: tokenizer.byte_parts(ids))
+        return {"text": text, "replacements": replacements}, len(joined)
+    parts = tokenizer.byte_parts(ids)
+    joined = b"".join(parts)
+    fields: dict[str, Any] = {}
+    if not request.final:
+        held = hold_back(tokenizer, ids, parts)
+        joined = joined[: held.ready_bytes]
+        parts = cut_parts(parts, held.ready_bytes)
+        fields["pending_ids"] = held.pending_ids
+    text, fields["replacements"] = read_utf8(joined, request.mode, ids, lambda: parts)
+    fields["text"] = text
+    if request.pieces:
+        fields["pieces"] = pieces_of(parts, request.mode)
+    return fields, len(joined)
 
 
 OPERATION = Operation(

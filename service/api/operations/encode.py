@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from service.api.details import details
 from service.api.operations import Operation
 from service.api.structs import (
     Fingerprint,
@@ -14,9 +15,10 @@ from service.api.structs import (
     Response,
     TokenizerName,
     any_of,
-    exactly_one,
 )
-from service.api.texts import Encoded, TextEncoder, TextHead, TextRequest, each_text
+from service.api.text_fields import TextHead, TextRequest, check_source
+from service.api.texts import Encoded, TextEncoder, each_text, encode_source
+from service.core.alignment import Offset, Unit
 
 if TYPE_CHECKING:
     from service.api.operations import Call
@@ -27,6 +29,21 @@ class EncodeRequest(TextRequest, frozen=True, kw_only=True):
 
     tokenizer: TokenizerName
     expected_fingerprint: Fingerprint | UnsetType = UNSET
+    offsets: Annotated[
+        Unit | None,
+        msgspec.Meta(description="Give the range of the text behind each id, in this unit."),
+    ] = None
+    token_bytes: Annotated[
+        bool, msgspec.Meta(description="Give the bytes of each id as base64.")
+    ] = False
+    special_tokens_mask: Annotated[
+        bool, msgspec.Meta(description="Give 1 for each control or template id, 0 for others.")
+    ] = False
+
+    @property
+    def asks_details(self) -> bool:
+        """Whether something is to be said of each id."""
+        return self.offsets is not None or self.token_bytes or self.special_tokens_mask
 
 
 class EncodedText(Response, frozen=True, kw_only=True):
@@ -37,6 +54,9 @@ class EncodedText(Response, frozen=True, kw_only=True):
     bytes: int
     special_tokens_added: int
     unknown_tokens: int
+    offsets: list[Offset | None] | UnsetType = UNSET
+    token_bytes: list[str] | UnsetType = UNSET
+    special_tokens_mask: list[int] | UnsetType = UNSET
     warnings: list[str] | UnsetType = UNSET
 
 
@@ -61,22 +81,30 @@ class EncodeBatchResponse(TextHead, frozen=True, kw_only=True):
 
 def encode(request: EncodeRequest, call: Call) -> EncodeResponse | EncodeBatchResponse:
     """Run one request. Raises RequestError."""
-    exactly_one(request, "text", "texts")
+    check_source(request)
     entry = call.catalog.resolve(request.tokenizer)
     entry.expect(request.expected_fingerprint or None)
-    encoder = TextEncoder(call, entry, request)
+    limits = call.limits
+    encoder = TextEncoder(
+        call,
+        entry,
+        request,
+        max_text_bytes=limits.max_detail_text_bytes if request.asks_details else None,
+    )
     head: dict[str, Any] = {
         "tokenizer": entry.name,
         "fingerprint": entry.fingerprint,
         "special_policy": request.special_policy.value,
         "add_special_tokens": request.add_special_tokens,
     }
-    if request.text is not UNSET:
-        return EncodeResponse(**head, **_fields(encoder.encode(request.text, "/text")))
+    if request.texts is UNSET:
+        return EncodeResponse(**head, **_fields(encoder, request, encode_source(encoder, request)))
     results = each_text(
-        request.texts or [],
-        call.limits.max_batch_items,
-        lambda text, pointer: EncodedText(**_fields(encoder.encode(text, pointer))),
+        request.texts,
+        limits.max_batch_items,
+        lambda text, pointer: EncodedText(
+            **_fields(encoder, request, encoder.encode(text, pointer))
+        ),
     )
     answered = [result for result in results if isinstance(result, EncodedText)]
     return EncodeBatchResponse(
@@ -87,8 +115,8 @@ def encode(request: EncodeRequest, call: Call) -> EncodeResponse | EncodeBatchRe
     )
 
 
-def _fields(encoded: Encoded) -> dict[str, Any]:
-    return {
+def _fields(encoder: TextEncoder, request: EncodeRequest, encoded: Encoded) -> dict[str, Any]:
+    fields: dict[str, Any] = {
         "ids": encoded.ids,
         "count": len(encoded.ids),
         "bytes": encoded.text_bytes,
@@ -96,6 +124,15 @@ def _fields(encoded: Encoded) -> dict[str, Any]:
         "unknown_tokens": encoded.unknown_tokens,
         "warnings": encoded.warnings,
     }
+    if request.asks_details:
+        fields |= details(
+            encoder.tokenizer,
+            encoded,
+            unit=request.offsets,
+            token_bytes=request.token_bytes,
+            mask=request.special_tokens_mask,
+        )
+    return fields
 
 
 OPERATION = Operation(
