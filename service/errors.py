@@ -23,6 +23,8 @@ ServiceError
     ├── TooManyItems              too_many_items
     ├── TextTooLarge              text_too_large
     ├── BudgetTooSmall            budget_too_small
+    ├── ChatTemplateMissing       chat_template_missing
+    ├── ChatTemplateFailed        chat_template_failed
     ├── Draining                  draining
     ├── EngineFailure             engine_failure
     └── Internal                  internal
@@ -251,6 +253,29 @@ class BudgetTooSmall(RequestError):
     """A budget that holds not even the template, or not one code point."""
 
     code = "budget_too_small"
+
+
+class ChatTemplateMissing(RequestError):
+    """Messages for a tokenizer to which no chat template is pinned; a request can't bring one."""
+
+    code = "chat_template_missing"
+
+    def __init__(self) -> None:
+        super().__init__("No chat template is pinned to this tokenizer; send text or segments.")
+
+
+class ChatTemplateFailed(RequestError):
+    """The pinned template did not render the messages; `reason` says how.
+
+    raised: the template itself refused them; error: it failed on their shape; limit: it took too
+    long or too much; content_dependent: it changes user-written text so that a special token's
+    spelling in it can't be told from the template's own.
+    """
+
+    code = "chat_template_failed"
+
+    def __init__(self, reason: Literal["raised", "error", "limit", "content_dependent"]) -> None:
+        super().__init__("The chat template could not render the messages.", {"reason": reason})
 
 
 class Draining(RequestError):

@@ -138,7 +138,8 @@ def describe(entry: Entry) -> Description:
         coverage=facts.coverage,
         round_trip=facts.round_trip,
         probes=Probes(
-            count=probe_count(tokenizer), sha256=artifact.probes or probes_digest(tokenizer)
+            count=probe_count(tokenizer, entry.chat),
+            sha256=artifact.probes or probes_digest(tokenizer, entry.chat),
         ),
     )
 

@@ -32,6 +32,8 @@ STATUS_OF_CODE: dict[str, int] = {
     "too_many_items": 422,
     "text_too_large": 422,
     "budget_too_small": 422,
+    "chat_template_missing": 422,
+    "chat_template_failed": 422,
     "engine_failure": 500,
     "internal": 500,
     "draining": 503,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -62,6 +63,48 @@ class TextRequest(PolicyRequest, frozen=True, kw_only=True):
     ) = UNSET
 
 
+class ChatRequest(TextRequest, frozen=True, kw_only=True):
+    """The fields of a chat, which stands instead of a text."""
+
+    messages: (
+        Annotated[
+            list[dict[str, Any]],
+            msgspec.Meta(
+                description="A chat, rendered by the template that is pinned to the tokenizer. "
+                "Each message has a role; the template decides what else it reads."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    tools: (
+        Annotated[
+            list[dict[str, Any]], msgspec.Meta(description="With messages: what may be called.")
+        ]
+        | UnsetType
+    ) = UNSET
+    add_generation_prompt: Annotated[
+        bool, msgspec.Meta(description="With messages: end with the assistant's turn begun.")
+    ] = True
+    template_arguments: (
+        Annotated[dict[str, Any], msgspec.Meta(description="With messages: further variables.")]
+        | UnsetType
+    ) = UNSET
+    now: (
+        Annotated[
+            datetime,
+            msgspec.Meta(
+                tz=True,
+                description="With messages: the time that strftime_now tells (RFC 3339). Without "
+                "it the template has no clock, so that the same request has the same ids.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    rendered: Annotated[
+        bool, msgspec.Meta(description="With messages: give the rendered text, too.")
+    ] = False
+
+
 class TextHead(Response, frozen=True, kw_only=True):
     """What was asked of which tokenizer."""
 
@@ -71,8 +114,17 @@ class TextHead(Response, frozen=True, kw_only=True):
     add_special_tokens: bool
 
 
-def check_source(request: TextRequest) -> None:
+_CHAT_FIELDS = ("tools", "template_arguments", "now")
+
+
+def check_source(request: ChatRequest) -> None:
     """Raise Validation unless the request has exactly one text, in one of its forms."""
-    exactly_one(request, "text", "texts", "segments")
+    exactly_one(request, "text", "texts", "segments", "messages")
     if request.text_pair is not UNSET and request.text is UNSET:
         raise Validation("text_pair stands beside text.", {"pointer": "/text_pair"})
+    if request.messages is UNSET:
+        for field in _CHAT_FIELDS:
+            if getattr(request, field) is not UNSET:
+                raise Validation(f"{field} stands beside messages.", {"pointer": f"/{field}"})
+        if request.rendered:
+            raise Validation("rendered stands beside messages.", {"pointer": "/rendered"})

@@ -127,6 +127,20 @@ class TextEncoder:
         )
         return self._frame(self._content(text, text_bytes, ids, lambda: spans))
 
+    def encode_spans(self, text: str, spans: Sequence[ControlSpan]) -> Encoded:
+        """The ids of a text in which the spans that are recognised are known already, unframed.
+
+        Raises TextTooLarge, EngineLimit.
+        """
+        text_bytes = self._checked_size(text)
+        ids = self._timed(lambda: self.tokenizer.encode_spans(text, spans))
+        content = self._content(text, text_bytes, ids, lambda: spans)
+        return self._assembled((content,), ((), ()))
+
+    def note_spellings(self, text: str) -> None:
+        """Count the control spellings in a text for the metric, under the request's policy."""
+        self._count_spellings(text, self.policy)
+
     def read(self, text: str, pointer: str) -> Content:
         """The content ids of one text. Raises TextTooLarge, SpecialTokenInText, EngineLimit."""
         text_bytes = self._checked_size(text)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.metadata
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from service import __version__
+from service.catalog.chat import load_chat
 from service.catalog.lock import read_lock
 from service.catalog.self_test import self_test
 from service.catalog.verify import read_verified
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from service.catalog.chat import ChatTemplates
     from service.catalog.lock import LockedArtifact, LockedFile
+    from service.core.chat import ChatTemplate
     from service.core.tokenizer import Tokenizer
     from service.formats import Format, Options
 
@@ -39,16 +41,15 @@ class Entry:
         artifact: LockedArtifact,
         tokenizer: Tokenizer,
         options: Options,
-        chat_template: bytes | None,
+        chat: ChatTemplates | None,
     ) -> None:
         self.artifact = artifact
         self.name = artifact.name
         self.tokenizer = tokenizer
         self.spellings = SpellingFinder(tokenizer.controls)
         self.control_ids = frozenset(tokenizer.controls.values())
-        self.template_sha256 = (
-            None if chat_template is None else hashlib.sha256(chat_template).hexdigest()
-        )
+        self.chat = chat
+        self.template_sha256 = None if chat is None else chat.sha256
         self.fingerprint = fingerprint(
             artifact_format=artifact.format,
             files=[(file.role, file.sha256) for file in artifact.file],
@@ -58,6 +59,10 @@ class Entry:
             after=tokenizer.frame.after,
             chat_template=self.template_sha256,
         )
+
+    def chat_template(self, *, tools: bool) -> ChatTemplate | None:
+        """The pinned template for messages, with or without tools; None where none is pinned."""
+        return None if self.chat is None else self.chat.choose(tools=tools)
 
     def expect(self, fingerprint_expected: str | None) -> None:
         """Raise FingerprintMismatch unless this is the tokenizer that the caller expects."""
@@ -129,8 +134,9 @@ def load_entry(root: Path, artifact: LockedArtifact) -> Entry:
         raise ArtifactError(artifact.name, f"options: {error}") from None
     files = read_verified(root, artifact)
     tokenizer = _build(artifact, artifact_format, files, options)
-    self_test(artifact, tokenizer)
-    entry = Entry(artifact, tokenizer, options, files.get("chat_template"))
+    chat = load_chat(artifact, tokenizer, files)
+    self_test(artifact, tokenizer, chat)
+    entry = Entry(artifact, tokenizer, options, chat)
     if artifact.fingerprint not in (None, entry.fingerprint):
         raise ArtifactError(
             artifact.name,

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.core.fingerprint import probe_digest
+from service.errors import ChatTemplateFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from service.catalog.chat import ChatTemplates
     from service.core.tokenizer import Tokenizer
 
 PROBES: tuple[str, ...] = (
@@ -53,19 +55,49 @@ PROBES: tuple[str, ...] = (
 )
 """Texts over the scripts, blanks, digits, marks and controls on which tokenizers differ."""
 
+CHAT_PROBES: tuple[tuple[dict[str, str], ...], ...] = (
+    ({"role": "user", "content": "Hello"},),
+    (
+        {"role": "system", "content": "Answer in one short sentence."},
+        {"role": "user", "content": "How many chunks fit?"},
+        {"role": "assistant", "content": " Three.\n"},
+        {"role": "user", "content": "And now?"},
+    ),
+)
+"""Chats that a template may refuse: an empty list stands for one that does."""
+
+_MAX_CHAT_CHARACTERS = 65_536
+
 _SPELLINGS_AT_ONCE = 64
 """How many control spellings one probe text strings together."""
 
 
-def probe_ids(tokenizer: Tokenizer) -> list[list[int]]:
-    """The ids of every probe: bare literal, then framed, then each control spelling recognised."""
+def probe_ids(tokenizer: Tokenizer, chat: ChatTemplates | None) -> list[list[int]]:
+    """The ids of every probe: literal, framed, control spellings recognised, chats rendered."""
     literal = [tokenizer.encode(text) for text in PROBES]
     before, after = tokenizer.frame
     framed = [[*before, *ids, *after] for ids in literal[:3]]
     special = [
         tokenizer.encode_special(text) for text in (*PROBES, *spelling_probes(tokenizer.controls))
     ]
-    return literal + framed + special
+    return literal + framed + special + _chat_ids(tokenizer, chat)
+
+
+def _chat_ids(tokenizer: Tokenizer, chat: ChatTemplates | None) -> list[list[int]]:
+    """The ids of the chat probes' renderings; none where the template refuses the chat."""
+    template = None if chat is None else chat.choose(tools=False)
+    if template is None:
+        return []
+    ids: list[list[int]] = []
+    for messages in CHAT_PROBES:
+        variables = {"messages": list(messages), "tools": None, "add_generation_prompt": True}
+        try:
+            text = template.render(variables, None, _MAX_CHAT_CHARACTERS)
+        except ChatTemplateFailed:
+            ids.append([])
+        else:
+            ids.append(tokenizer.encode_special(text))
+    return ids
 
 
 def spelling_probes(controls: Mapping[str, int]) -> list[str]:
@@ -77,11 +109,12 @@ def spelling_probes(controls: Mapping[str, int]) -> list[str]:
     ]
 
 
-def probes_digest(tokenizer: Tokenizer) -> str:
+def probes_digest(tokenizer: Tokenizer, chat: ChatTemplates | None) -> str:
     """The value that the lock pins as `probes`."""
-    return probe_digest(probe_ids(tokenizer))
+    return probe_digest(probe_ids(tokenizer, chat))
 
 
-def probe_count(tokenizer: Tokenizer) -> int:
+def probe_count(tokenizer: Tokenizer, chat: ChatTemplates | None) -> int:
     """How many lists of ids the digest covers."""
-    return 2 * len(PROBES) + 3 + len(spelling_probes(tokenizer.controls))
+    chats = 0 if chat is None else len(CHAT_PROBES)
+    return 2 * len(PROBES) + 3 + len(spelling_probes(tokenizer.controls)) + chats

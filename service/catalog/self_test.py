@@ -9,11 +9,12 @@ from service.core.utf8 import is_utf8
 from service.errors import ArtifactError
 
 if TYPE_CHECKING:
+    from service.catalog.chat import ChatTemplates
     from service.catalog.lock import LockedArtifact
     from service.core.tokenizer import Tokenizer
 
 
-def self_test(artifact: LockedArtifact, tokenizer: Tokenizer) -> None:
+def self_test(artifact: LockedArtifact, tokenizer: Tokenizer, chat: ChatTemplates | None) -> None:
     """Raise ArtifactError unless the tokenizer keeps what its facts and the lock promise.
 
     Every control spelling gives its id where it is recognised and no control id where it is
@@ -22,7 +23,7 @@ def self_test(artifact: LockedArtifact, tokenizer: Tokenizer) -> None:
     _check_controls(artifact, tokenizer)
     _check_round_trips(artifact, tokenizer)
     if artifact.probes is not None:
-        found = probes_digest(tokenizer)
+        found = probes_digest(tokenizer, chat)
         if found != artifact.probes:
             raise ArtifactError(
                 artifact.name,

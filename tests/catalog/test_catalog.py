@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import importlib.metadata
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,7 @@ def tokenizer_json(**parts: Any) -> Case:
 
 
 UNKNOWN = {"unk_token": "<unk>"}
+ANOTHER_UNKNOWN = {"unk_token": "[UNK]"}
 
 
 def words(vocab: dict[str, int]) -> dict[str, Any]:
@@ -343,6 +345,24 @@ BAD: dict[str, tuple[Case, Sequence[str]]] = {
         tokenizer_json(model=words({"[UNK]": 0, "a": 1, "b": 1})),
         ["id 1", "2 tokens"],
     ),
+    "json: a piece twice": (
+        Case(
+            "tokenizer_json",
+            {"tokenizer": tokenizer_json().files["tokenizer"].replace(b'"b": 2', b'"a": 2')},
+        ),
+        ["'a'"],
+    ),
+    "json: a unigram piece twice": (
+        tokenizer_json(
+            added_tokens=[],
+            model={
+                "type": "Unigram",
+                "unk_id": 0,
+                "vocab": [["<unk>", 0.0], ["a", -1.0], ["a", -2.0]],
+            },
+        ),
+        ["'a'"],
+    ),
     "json: a negative id": (tokenizer_json(model=words({"[UNK]": 0, "a": -1})), ["-1"]),
     "json: an added token on the id of a piece": (
         tokenizer_json(added_tokens=[added("[UNK]", 0), added("<x>", 2, special=True)]),
@@ -480,7 +500,7 @@ BAD: dict[str, tuple[Case, Sequence[str]]] = {
         ["unk_token"],
     ),
     "merges: an unknown token that is no piece": (
-        CHARACTERS.with_options(**{"unk_token": "[UNK]"}),
+        CHARACTERS.with_options(**ANOTHER_UNKNOWN),
         ["'[UNK]'"],
     ),
     "merges: two pieces on one id": (
@@ -572,6 +592,17 @@ def test_a_refusal_of_a_file_names_it(folder: LockedFolder, name: str) -> None:
     line = refusal(folder)
     assert repr(file["path"]) in line
     assert file["sha256"] in line or "Git LFS" in line, "which bytes were refused"
+
+
+@pytest.mark.parametrize("part", ["normalizer", "pre_tokenizer", "post_processor", "decoder"])
+def test_a_component_that_the_library_does_not_know_is_named(
+    folder: LockedFolder, part: str
+) -> None:
+    """LD08: the library says "untagged enum", which tells a person nothing."""
+    tokenizer_json(**{part: {"type": "FutureThing"}}).add_to(folder)
+    line = refusal(folder)
+    assert "FutureThing" in line
+    assert importlib.metadata.version("tokenizers") in line
 
 
 @pytest.mark.parametrize("name", ["tiktoken", "tokenizer_json", "unigram", "wordpiece", "minbpe"])

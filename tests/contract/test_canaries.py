@@ -40,6 +40,35 @@ BODIES: dict[str, tuple[str, Any]] = {
         "/count",
         {"tokenizer": TOKENIZER, "texts": [f"{CANARY}{END}"], "special_policy": "reject"},
     ),
+    "truncate under reject": (
+        "/truncate",
+        {
+            "tokenizer": TOKENIZER,
+            "text": f"{CANARY}{END}",
+            "max_tokens": 9,
+            "special_policy": "reject",
+        },
+    ),
+    "budget of a chunk": ("/chunk", {"tokenizer": TOKENIZER, "text": "a", "max_tokens": CANARY}),
+    "boundary": (
+        "/chunk",
+        {"tokenizer": TOKENIZER, "text": "a", "max_tokens": 4, "boundary": CANARY},
+    ),
+    "unit": ("/truncate", {"tokenizer": TOKENIZER, "text": "a", "max_tokens": 4, "unit": CANARY}),
+    "offsets": ("/encode", {"tokenizer": TOKENIZER, "text": "a", "offsets": CANARY}),
+    "segments": (
+        "/encode",
+        {"tokenizer": TOKENIZER, "segments": [{"text": CANARY, "special_policy": CANARY}]},
+    ),
+    "name of a field of a segment": (
+        "/count",
+        {"tokenizer": TOKENIZER, "segments": [{"text": CANARY, CANARY: CANARY}]},
+    ),
+    "pair": ("/encode", {"tokenizer": TOKENIZER, "text": CANARY, "text_pair": CANARY}),
+    "messages": (
+        "/encode",
+        {"tokenizer": TOKENIZER, "messages": [{"role": CANARY, "content": CANARY}]},
+    ),
     "tokenizer": ("/encode", {"tokenizer": CANARY, "text": "a"}),
     "tokenizers": ("/count", {"tokenizers": [TOKENIZER, CANARY], "text": "a"}),
     "name of a field": ("/encode", {"tokenizer": TOKENIZER, "text": "a", CANARY: 1}),

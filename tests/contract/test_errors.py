@@ -52,7 +52,6 @@ LATER = {
     "unauthorized": "issue 5: API keys",
     "chat_template_missing": "issue 3",
     "chat_template_failed": "issue 3",
-    "budget_too_small": "issue 3",
     "headers_too_large": "issue 5",
     "overloaded": "issue 5",
 }
@@ -115,6 +114,21 @@ REFUSALS = [
         "/count",
         body={**HELLO, "text": END, "special_policy": "reject"},
         members=(("token", END), ("offset", 0), ("pointer", "/text")),
+    ),
+    Refusal(
+        "budget_too_small",
+        "/truncate",
+        body={
+            "tokenizer": "bert-base-uncased",
+            "text": "a",
+            "max_tokens": 1,
+            "add_special_tokens": True,
+        },
+    ),
+    Refusal(
+        "budget_too_small",
+        "/chunk",
+        body={"tokenizer": "cl100k_base", "text": "\U0001f9ea", "max_tokens": 1},
     ),
     Refusal(
         "invalid_token_id",

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from service.api.operations import operations
 from tests.asgi import problem
+from tests.contract.bodies import MINIMAL
 
 if TYPE_CHECKING:
     import httpx
 
     from tests.asgi import AppClient
 
-POSTS = ("/encode", "/decode", "/count")
+POSTS = tuple(operations())
 GETS = (
     "/healthz",
     "/readyz",
@@ -26,7 +28,7 @@ GETS = (
 )
 OTHERS = ("PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "PROPFIND")
 
-HELLO = {"tokenizer": "cl100k_base", "text": "Hello world"}
+HELLO = MINIMAL["/encode"]
 FRESH_ID = re.compile(r"[A-Za-z0-9._-]{16,128}")
 
 
@@ -64,7 +66,7 @@ def test_options_says_what_is_allowed(client: AppClient, path: str) -> None:
     assert response.content == b""
     assert response.headers["x-request-id"]
     for method in allowed(response) - {"OPTIONS"}:
-        body = HELLO if method == "POST" else None
+        body = MINIMAL[path] if method == "POST" else None
         answer = client.request(method, path, json=body)
         assert answer.status_code != 405, f"{method} is said to be allowed"
 

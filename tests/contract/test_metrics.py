@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from service.api.operations import operations
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -32,10 +34,7 @@ SERIES = {
     "tokenizer_artifact_info": ("gauge", {"tokenizer", "format", "fingerprint"}),
     "tokenizer_engine_info": ("gauge", {"library", "version"}),
 }
-ROUTES = {
-    "/encode",
-    "/decode",
-    "/count",
+PAGES = {
     "/healthz",
     "/readyz",
     "/metrics",
@@ -43,8 +42,8 @@ ROUTES = {
     "/fingerprint",
     "/fingerprint/{name}",
     "/openapi.json",
-    "unmatched",
 }
+ROUTES = {*operations(), *PAGES, "unmatched"}
 
 TOKENIZER = "cl100k_base"
 HELLO = {"tokenizer": TOKENIZER, "text": "Hello world"}
@@ -127,7 +126,7 @@ def test_label_values_come_from_closed_sets(fresh: AppClient, catalog: Catalog) 
     sets: dict[str, set[str]] = {
         "route": ROUTES,
         "status": {"1xx", "2xx", "3xx", "4xx", "5xx"},
-        "operation": {"encode", "decode", "count"},
+        "operation": {operation.name for operation in operations().values()},
         "tokenizer": names,
         "policy": {"literal", "special", "reject"},
     }
@@ -330,7 +329,7 @@ def test_the_route_label_is_a_template(fresh: AppClient) -> None:
 
 
 def test_every_page_is_counted_under_its_route(fresh: AppClient) -> None:
-    for route in sorted(ROUTES - {"/encode", "/decode", "/count", "unmatched"}):
+    for route in sorted(PAGES):
         fresh.get(route.replace("{name}", "gpt2"))
         scrape = Scrape(fresh)
         counted = scrape.value("request_duration_seconds_count", route=route, status="2xx")

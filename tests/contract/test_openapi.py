@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from service.api.operations import operations
 from service.api.problems import STATUS_OF_CODE
 from tests.asgi import JSON_TYPE, MSGPACK_TYPE, PROBLEM_TYPE
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.asgi import AppClient
 
-POSTS = ("/encode", "/decode", "/count")
+POSTS = tuple(operations())
 GETS = ("/healthz", "/readyz", "/metrics", "/tokenizers", "/fingerprint", "/fingerprint/{name}")
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from service.api.operations import operations
 from tests.asgi import JSON_TYPE, MSGPACK_TYPE, problem
+from tests.contract.bodies import MINIMAL
 
 if TYPE_CHECKING:
     import httpx
@@ -178,13 +180,19 @@ def test_exactly_one_of_the_inputs(client: AppClient, path: str, body: Any) -> N
         problem(response, 422, "validation")
 
 
-@pytest.mark.parametrize("path", ["/encode", "/count", "/decode"])
+def test_every_operation_has_a_body_here(client: AppClient) -> None:
+    assert set(MINIMAL) >= set(operations())
+    for path in operations():
+        for response in in_both(client, path, MINIMAL[path]):
+            assert response.status_code == 200, response.text
+
+
+@pytest.mark.parametrize("path", operations())
 @pytest.mark.parametrize(
     "field", ["unknown", "Tokenizer", "add_bos", "encoding", "", "text ", "__class__", "a" * 5000]
 )
 def test_an_unknown_field_is_refused(client: AppClient, path: str, field: str) -> None:
-    body: dict[str, Any] = {**(IDS if path == "/decode" else TEXT), field: None}
-    for response in in_both(client, path, body):
+    for response in in_both(client, path, {**MINIMAL[path], field: None}):
         refusal = problem(response, 422, "validation")
         assert "tokenizer" in refusal["detail"], "it says what the route knows"
 
@@ -208,7 +216,7 @@ def test_a_field_of_a_later_issue_is_refused_until_it_is_served(
 
 @pytest.mark.parametrize("whole", [None, True, 1, 1.5, "text", [], ["text"], [TEXT]], ids=repr)
 def test_a_body_that_is_no_object(client: AppClient, whole: Any) -> None:
-    for path in ("/encode", "/count", "/decode"):
+    for path in operations():
         for response in in_both(client, path, whole):
             problem(response, 422, "validation")
 
@@ -217,8 +225,9 @@ def test_a_body_that_is_no_object(client: AppClient, whole: Any) -> None:
     "name", ["", "CL100K_BASE", "cl100k_base ", "org/model", "é", "a" * 10_000]
 )
 def test_a_name_that_nothing_has(client: AppClient, name: str) -> None:
-    for response in in_both(client, "/encode", {**TEXT, "tokenizer": name}):
-        problem(response, 404, "unknown_tokenizer")
+    for path in operations():
+        for response in in_both(client, path, {**MINIMAL[path], "tokenizer": name}):
+            problem(response, 404, "unknown_tokenizer")
 
 
 def test_of_duplicate_keys_the_last_wins(client: AppClient) -> None:

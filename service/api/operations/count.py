@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from service.api.chat import encode_chat
 from service.api.operations import Operation
 from service.api.structs import (
     Fingerprint,
@@ -16,7 +17,7 @@ from service.api.structs import (
     any_of,
     exactly_one,
 )
-from service.api.text_fields import TextRequest, check_source
+from service.api.text_fields import ChatRequest, check_source
 from service.api.texts import Encoded, TextEncoder, each_text, encode_source
 from service.errors import TokenizerRequired, Validation
 
@@ -29,7 +30,7 @@ Budget = Annotated[
 ]
 
 
-class CountRequest(TextRequest, frozen=True, kw_only=True):
+class CountRequest(ChatRequest, frozen=True, kw_only=True):
     """Count one text, or several, under one tokenizer or several."""
 
     tokenizer: TokenizerName | UnsetType = UNSET
@@ -63,6 +64,9 @@ class CountedText(Response, frozen=True, kw_only=True):
     fits: bool | UnsetType = UNSET
     remaining: int | UnsetType = UNSET
     warnings: list[str] | UnsetType = UNSET
+    content_count: int | UnsetType = UNSET
+    overhead: int | UnsetType = UNSET
+    rendered: str | UnsetType = UNSET
 
 
 class CountedTexts(Response, frozen=True, kw_only=True):
@@ -178,6 +182,9 @@ def _distinct_entries(request: CountRequest, call: Call) -> list[Entry]:
 def _count_with(entry: Entry, request: CountRequest, call: Call) -> dict[str, Any]:
     """The fields of a CountedText or CountedTexts for one tokenizer."""
     encoder = TextEncoder(call, entry, request)
+    if request.messages is not UNSET:
+        chat = encode_chat(encoder, request, call)
+        return {**_counted(chat.encoded, request), **chat.fields}
     if request.texts is UNSET:
         return _counted(encode_source(encoder, request), request)
     results = each_text(
@@ -221,5 +228,11 @@ OPERATION = Operation(
     responses=(CountResponse, CountBatchResponse, CountManyResponse),
     parts=(CountedText, ItemError, CountByTokenizer, CountBatchByTokenizer),
     run=count,
-    codes=("special_token_in_text", "text_too_large", "engine_limit"),
+    codes=(
+        "special_token_in_text",
+        "text_too_large",
+        "engine_limit",
+        "chat_template_missing",
+        "chat_template_failed",
+    ),
 )

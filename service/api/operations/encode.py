@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from service.api.chat import encode_chat
 from service.api.details import details
 from service.api.operations import Operation
 from service.api.structs import (
@@ -16,7 +17,7 @@ from service.api.structs import (
     TokenizerName,
     any_of,
 )
-from service.api.text_fields import TextHead, TextRequest, check_source
+from service.api.text_fields import ChatRequest, TextHead, check_source
 from service.api.texts import Encoded, TextEncoder, each_text, encode_source
 from service.core.alignment import Offset, Unit
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from service.api.operations import Call
 
 
-class EncodeRequest(TextRequest, frozen=True, kw_only=True):
+class EncodeRequest(ChatRequest, frozen=True, kw_only=True):
     """Turn one text, or several, into ids."""
 
     tokenizer: TokenizerName
@@ -58,6 +59,9 @@ class EncodedText(Response, frozen=True, kw_only=True):
     token_bytes: list[str] | UnsetType = UNSET
     special_tokens_mask: list[int] | UnsetType = UNSET
     warnings: list[str] | UnsetType = UNSET
+    content_count: int | UnsetType = UNSET
+    overhead: int | UnsetType = UNSET
+    rendered: str | UnsetType = UNSET
 
 
 class EncodeResponse(EncodedText, frozen=True, kw_only=True):
@@ -97,6 +101,9 @@ def encode(request: EncodeRequest, call: Call) -> EncodeResponse | EncodeBatchRe
         "special_policy": request.special_policy.value,
         "add_special_tokens": request.add_special_tokens,
     }
+    if request.messages is not UNSET:
+        chat = encode_chat(encoder, request, call)
+        return EncodeResponse(**head, **_fields(encoder, request, chat.encoded), **chat.fields)
     if request.texts is UNSET:
         return EncodeResponse(**head, **_fields(encoder, request, encode_source(encoder, request)))
     results = each_text(
@@ -142,5 +149,11 @@ OPERATION = Operation(
     responses=(EncodeResponse, EncodeBatchResponse),
     parts=(EncodedText, ItemError),
     run=encode,
-    codes=("special_token_in_text", "text_too_large", "engine_limit"),
+    codes=(
+        "special_token_in_text",
+        "text_too_large",
+        "engine_limit",
+        "chat_template_missing",
+        "chat_template_failed",
+    ),
 )
