@@ -84,10 +84,8 @@ class InvalidUnicode(RequestError):
     code = "invalid_unicode"
 
     def __init__(self) -> None:
-        super().__init__(
-            "The body holds text that is not valid Unicode: "
-            "bytes that are not UTF-8, or a surrogate without its partner."
-        )
+        detail = "bytes that are not UTF-8, or a surrogate without its partner"
+        super().__init__(f"The body holds text that is not valid Unicode: {detail}.")
 
 
 class Unauthorized(RequestError):
@@ -152,10 +150,8 @@ class FingerprintMismatch(RequestError):
     code = "fingerprint_mismatch"
 
     def __init__(self, tokenizer: str, expected: str, actual: str) -> None:
-        super().__init__(
-            "The fingerprint expected is not that of the loaded tokenizer.",
-            {"tokenizer": tokenizer, "expected": expected, "actual": actual},
-        )
+        members = {"tokenizer": tokenizer, "expected": expected, "actual": actual}
+        super().__init__("The fingerprint expected is not that of the loaded tokenizer.", members)
 
 
 class PayloadTooLarge(RequestError):
@@ -201,10 +197,8 @@ class InvalidTokenId(RequestError):
     code = "invalid_token_id"
 
     def __init__(self, index: int, token_id: int) -> None:
-        super().__init__(
-            "An id is not in the vocabulary of this tokenizer.",
-            {"index": index, "id": token_id},
-        )
+        members = {"index": index, "id": token_id}
+        super().__init__("An id is not in the vocabulary of this tokenizer.", members)
 
 
 class InvalidUtf8(RequestError):

@@ -18,7 +18,7 @@ PREFIX = "TOKENIZER_"
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Count = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(ge=0)]
+Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from service.formats._twins import Definition
+    from service.formats._definition import Definition
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

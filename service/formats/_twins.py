@@ -19,25 +19,22 @@ from __future__ import annotations
 
 import copy
 import functools
-import itertools
 import secrets
-from typing import TYPE_CHECKING, Any
-
-import msgspec
-from tokenizers import Tokenizer as HuggingFaceTokenizer
+from typing import TYPE_CHECKING
 
 from service.core.alignment import MarkedText, Offset, RangeAlignment
 from service.core.spelling import SpellingFinder
-from service.core.tokenizer import ControlSpan, Frame, PairFrame
+from service.core.tokenizer import ControlSpan
 from service.formats import FormatError
+from service.formats._library import frame_of, load, pair_frame_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from service.core.alignment import Alignment
+    from tokenizers import Tokenizer as HuggingFaceTokenizer
 
-Definition = dict[str, Any]
-"""A tokenizer.json, parsed."""
+    from service.core.alignment import Alignment
+    from service.formats._definition import Definition
 
 _SPOTTERS_KEPT = 64
 """How many spotters for `allowed_special` sets are kept; each costs up to a few ms to build."""
@@ -159,16 +156,6 @@ class _Spotter:
         ]
 
 
-def load(definition: Definition) -> HuggingFaceTokenizer:
-    """The library's tokenizer of a definition. Raises FormatError with the library's reason."""
-    try:
-        return HuggingFaceTokenizer.from_buffer(msgspec.json.encode(definition))
-    except Exception as error:  # noqa: BLE001 - the binding raises bare Exception
-        raise FormatError(
-            f"the tokenizers library can't use it: {error}", role="tokenizer"
-        ) from None
-
-
 def special_added_tokens(controls: Mapping[str, int]) -> list[Definition]:
     """The `added_tokens` of a definition whose special tokens match exactly as they are spelt."""
     return [
@@ -183,68 +170,6 @@ def special_added_tokens(controls: Mapping[str, int]) -> list[Definition]:
         }
         for spelling, token_id in sorted(controls.items(), key=lambda item: item[1])
     ]
-
-
-def frame_of(tokenizer: HuggingFaceTokenizer) -> Frame:
-    """The ids that the post-processor puts around one text.
-
-    Raises FormatError for a post-processor that does more than that, because a frame is all
-    that `add_special_tokens` means here.
-    """
-    frame: Frame | None = None
-    for probe in ("a", "b a", "0"):
-        bare = tokenizer.encode_batch([probe], add_special_tokens=False)[0].ids
-        framed = tokenizer.encode_batch([probe], add_special_tokens=True)[0]
-        content = [place for place, mask in enumerate(framed.special_tokens_mask) if not mask]
-        if not bare:
-            continue
-        first, last = (content[0], content[-1] + 1) if content else (0, 0)
-        found = Frame(tuple(framed.ids[:first]), tuple(framed.ids[last:]))
-        if framed.ids[first:last] != bare or (frame is not None and found != frame):
-            raise FormatError("the post-processor does more than frame a text", role="tokenizer")
-        frame = found
-    return frame or Frame((), ())
-
-
-def pair_frame_of(tokenizer: HuggingFaceTokenizer) -> PairFrame | None:
-    """The ids around and between two texts; None where the post-processor puts none.
-
-    Raises FormatError for a post-processor that does more than that.
-    """
-    (framed,) = tokenizer.encode_batch([("a", "b")], add_special_tokens=True)
-    (bare,) = tokenizer.encode_batch([("a", "b")], add_special_tokens=False)
-    if framed.ids == bare.ids:
-        return None
-    runs = [(sequence, len(list(run))) for sequence, run in itertools.groupby(framed.sequence_ids)]
-    order = [sequence for sequence, _ in runs if sequence is not None]
-    content = [
-        token_id
-        for token_id, sequence in zip(framed.ids, framed.sequence_ids, strict=True)
-        if sequence is not None
-    ]
-    if order != [0, 1] or content != bare.ids:
-        raise FormatError("the post-processor does more than frame a pair", role="tokenizer")
-    parts: list[list[int]] = [[], [], []]
-    seen = 0
-    for token_id, sequence in zip(framed.ids, framed.sequence_ids, strict=True):
-        if sequence is None:
-            parts[seen].append(token_id)
-        else:
-            seen = sequence + 1
-    return PairFrame(*(tuple(part) for part in parts))
-
-
-def parts_by_pairs(tokenizer: HuggingFaceTokenizer, tokens: Sequence[str]) -> list[bytes]:
-    """What each token adds to the decoded text, for decoders that look one token back at most."""
-    decode = tokenizer.decoder.decode if tokenizer.decoder else " ".join
-    parts: list[bytes] = []
-    for place, token in enumerate(tokens):
-        if place == 0:
-            parts.append(decode([token]).encode())
-        else:
-            before = decode([tokens[place - 1]])
-            parts.append(decode([tokens[place - 1], token])[len(before) :].encode())
-    return parts
 
 
 def _ids(tokenizer: HuggingFaceTokenizer, text: str) -> list[int]:

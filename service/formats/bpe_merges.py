@@ -20,12 +20,13 @@ from service.formats._common import (
     checked_parts,
     roles_by_spelling,
 )
-from service.formats._twins import Definition, Twins, special_added_tokens
+from service.formats._twins import Twins, special_added_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from service.core.tokenizer import PairFrame
+    from service.formats._definition import Definition
 
 _NORMALIZERS: dict[str, dict[str, object]] = {
     "nfc": {"type": "NFC"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import re
 from typing import TYPE_CHECKING
 
 import tiktoken
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 
     from service.core.alignment import Alignment
     from service.core.tokenizer import ControlSpan, PairFrame
+
+
+_RANK = re.compile(rb"-?[0-9]{1,10}")
+_MAX_RANK = 2**32 - 1
+"""tiktoken holds ranks in 32 bits."""
 
 
 class TiktokenOptions(Options, frozen=True):
@@ -141,6 +147,8 @@ def parse_ranks(data: bytes) -> dict[bytes, int]:
     for number, line in enumerate(data.splitlines(), start=1):
         try:
             encoded, rank = line.split()
+            if not _RANK.fullmatch(rank) or int(rank) > _MAX_RANK:
+                raise ValueError  # noqa: TRY301 - one message for all that a line can't be
             ranks[binascii.a2b_base64(encoded, strict_mode=True)] = int(rank)
         except ValueError:  # binascii.Error is one, too
             raise FormatError(

@@ -11,9 +11,11 @@ from service.core.alignment import ByteAlignment
 from service.core.tokenizer import ROLES, Facts
 from service.formats import Format, FormatError, Options
 from service.formats._byte_level import UTF8_BYTES, letters_to_bytes
-from service.formats._common import Sizes, check_ids_distinct, checked_parts, roles_by_spelling
+from service.formats._common import Sizes, checked_parts, roles_by_spelling
 from service.formats._decoding import ByteDecoding, byte_decoding, uses
-from service.formats._twins import Definition, Twins, parts_by_pairs
+from service.formats._definition import Definition, parse_definition, parse_object
+from service.formats._library import parts_by_pairs
+from service.formats._twins import Twins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -247,46 +249,11 @@ def _roles_of_config(config: Mapping[str, Any], controls: Mapping[str, int]) -> 
     return roles
 
 
-def _parse(data: bytes, role: str) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise FormatError(f"expected a JSON object: {error}", role=role) from None
-
-
-def _parse_definition(data: bytes) -> Definition:
-    """The file with every part present. Raises FormatError for what can't give fixed ids."""
-    definition = _parse(data, "tokenizer")
-    if not isinstance(definition.get("model"), dict) or "vocab" not in definition["model"]:
-        raise FormatError("expected a model with a vocab", role="tokenizer")
-    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
-        definition.setdefault(part, None)
-    definition["added_tokens"] = definition.get("added_tokens") or []
-    if definition["model"].get("dropout"):
-        raise FormatError("the model drops merges at random (dropout)", role="tokenizer")
-    vocab = definition["model"]["vocab"]
-    ids = list(vocab.values()) if isinstance(vocab, dict) else list(range(len(vocab)))
-    check_ids_distinct(ids, role="tokenizer")
-    by_id = (
-        {token_id: piece for piece, token_id in vocab.items()} if isinstance(vocab, dict) else {}
-    )
-    check_ids_distinct([token["id"] for token in definition["added_tokens"]], role="tokenizer")
-    for token in definition["added_tokens"]:
-        piece = by_id.get(token["id"], token["content"])
-        if piece != token["content"]:
-            raise FormatError(
-                f"added token {token['content']!r} has id {token['id']}, which is that of "
-                f"piece {piece!r}",
-                role="tokenizer",
-            )
-    return definition
-
-
 def build(files: Mapping[str, bytes], options: Options) -> TokenizerJsonTokenizer:
     """Build from a verified tokenizer.json. Raises FormatError."""
     assert isinstance(options, TokenizerJsonOptions)  # noqa: S101 - Format ties the two together
-    config = _parse(files["config"], "config") if "config" in files else {}
-    return TokenizerJsonTokenizer(_parse_definition(files["tokenizer"]), config, options)
+    config = parse_object(files["config"], "config") if "config" in files else {}
+    return TokenizerJsonTokenizer(parse_definition(files["tokenizer"]), config, options)
 
 
 FORMAT = Format(

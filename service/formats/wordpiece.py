@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from service.core.tokenizer import Facts
 from service.formats import Format, FormatError, Options
 from service.formats._common import Template, check_spellings, checked_parts, roles_by_spelling
-from service.formats._twins import Definition, Twins, parts_by_pairs, special_added_tokens
+from service.formats._library import parts_by_pairs
+from service.formats._twins import Twins, special_added_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from service.core.tokenizer import PairFrame
+    from service.formats._definition import Definition
 
 _BERT_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """The tokens that BERT's own code treats as special (google-research/bert, tokenization.py)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import socket
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
     from types import FrameType
 
     from service.api.app import Application
@@ -17,9 +19,15 @@ if TYPE_CHECKING:
 
 _BACKLOG = 2048
 
+_NOTICE_SECONDS = 0.25
+"""How long requests whose connections were closed have to notice it and to end by themselves."""
 
-def bind(host: str, port: int, *, shared: bool) -> socket.socket:
-    """A listening socket. `shared`: several of this service's processes listen on the port.
+OWN_SIGNALS: Mapping[int, int] = {number: number for number in (signal.SIGTERM, signal.SIGINT)}
+"""A process that stands alone takes each signal for what it is."""
+
+
+def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """A listening socket. `shared`: beside others of this service on the port.
 
     Raises OSError when the port is taken.
     """
@@ -41,21 +49,26 @@ def bind_for_workers(settings: Settings) -> list[socket.socket]:
     """One listening socket for each worker, all on one port. Raises OSError.
 
     One socket shared by all sent 64 of 64 connections to one worker at times; a socket each
-    splits them. The first bind is not a shared one: a second service on the port must fail
-    instead of taking half of the first one's connections.
+    splits them. The first listens alone before it lets others in: a second service on the port
+    must fail instead of taking half of the first one's connections, and its own first socket,
+    which does not ask to share, is refused from then on.
     """
-    host, port = settings.listen_host, settings.listen_port
+    host = settings.listen_host
+    first = bind(host, settings.listen_port)
     if settings.workers == 1:
-        return [bind(host, port, shared=False)]
-    with bind(host, port, shared=False) as claim:
-        port = claim.getsockname()[1]
-    return [bind(host, port, shared=True) for _ in range(settings.workers)]
+        return [first]
+    first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    port = first.getsockname()[1]
+    return [first, *(bind(host, port, shared=True) for _ in range(1, settings.workers))]
 
 
 class Server(uvicorn.Server):
     """uvicorn's server; SIGTERM fails readiness first and stops after the drain."""
 
-    def __init__(self, settings: Settings, app: Application) -> None:
+    def __init__(
+        self, settings: Settings, app: Application, signals: Mapping[int, int] = OWN_SIGNALS
+    ) -> None:
+        """`signals`: those to listen to, each with the one that it stands for."""
         super().__init__(
             uvicorn.Config(
                 app,
@@ -68,32 +81,71 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 server_header=False,
                 timeout_keep_alive=round(settings.keep_alive_seconds),
-                timeout_graceful_shutdown=round(settings.shutdown_seconds),
             )
         )
         self._settings = settings
         self._app = app
+        self._signals = signals
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Listen to the signals while the loop runs. When it has ended, so does the process."""
+        for number in self._signals:
+            signal.signal(number, self.handle_exit)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, self._signals)
+        try:
+            yield
+        finally:
+            for number in self._signals:
+                signal.signal(number, signal.SIG_IGN)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's
         """First SIGTERM: drain, then stop. SIGINT or a second signal: stop. A third: at once."""
-        lifecycle = self._app.lifecycle
-        draining_first = sig == signal.SIGTERM and self._settings.drain_seconds > 0
-        if lifecycle.ready and draining_first:
-            lifecycle.ready = False
-            asyncio.get_running_loop().call_later(self._settings.drain_seconds, self._stop)
+        drains = self._signals[sig] == signal.SIGTERM and self._settings.drain_seconds > 0
+        if self._app.lifecycle.ready and drains:
+            self._drain()
         elif not self.should_exit:
             self._stop()
         else:
-            self.force_exit = True
+            self._give_up()
+
+    def _drain(self) -> None:
+        """Answer as before, but not ready, and let no client keep its connection."""
+        self._app.lifecycle.ready = False
+        close = (b"connection", b"close")
+        # What uvicorn adds to each answer: now, and when it next makes this list anew.
+        self.server_state.default_headers = [*self.server_state.default_headers, close]
+        self.config.encoded_headers = [*self.config.encoded_headers, close]
+        asyncio.get_running_loop().call_later(self._settings.drain_seconds, self._stop)
 
     def _stop(self) -> None:
+        """Let uvicorn close the listener and the idle connections, and wait for the others."""
         self._app.lifecycle.ready = False
         self._app.lifecycle.refuses_work = True
         self.should_exit = True
+        asyncio.get_running_loop().call_later(self._settings.shutdown_seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        """Close what is still open: a body that does not come, an answer that nobody takes.
+
+        uvicorn's own bound would answer these with a bare 500.
+        """
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        asyncio.get_running_loop().call_later(_NOTICE_SECONDS, self._force)
+
+    def _force(self) -> None:
+        """Wait no longer for a request that is in the engine's thread."""
+        self.force_exit = True
 
 
-def serve_on(listener: socket.socket, settings: Settings, app: Application) -> int:
-    """Serve until told to stop. The exit status: 0 after a clean stop."""
-    server = Server(settings, app)
+def serve_on(
+    listener: socket.socket,
+    settings: Settings,
+    app: Application,
+    signals: Mapping[int, int] = OWN_SIGNALS,
+) -> int:
+    """Serve until told to stop. The exit status: 0 after a stop that was asked for."""
+    server = Server(settings, app, signals)
     server.run(sockets=[listener])
     return 0 if server.started else 1

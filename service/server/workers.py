@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
     from service.settings import Settings
 
 _WATCHED = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
+
+_TO_WORKERS: dict[int, int] = {signal.SIGTERM: signal.SIGUSR1, signal.SIGINT: signal.SIGUSR2}
+"""What workers are sent for what the supervisor got.
+
+A terminal's Ctrl-C and a systemd unit's stop go to every process of the service. A worker that
+listened to them would get each twice, and would take the second for a wish to skip the drain.
+"""
 
 _PR_SET_PDEATHSIG = 1
 """prctl(2): the signal that a process gets when its parent dies."""
@@ -48,9 +56,15 @@ def serve(settings: Settings, catalog: Catalog) -> int:
     logger.info(
         "listening", extra={"fields": {"host": host, "port": port, "workers": settings.workers}}
     )
-    if settings.workers == 1:
-        return serve_on(listeners[0], settings, create_app(settings, catalog, metrics))
-    return _Supervisor(settings, catalog, metrics, listeners).run()
+    if settings.workers > 1:
+        return _Supervisor(settings, catalog, metrics, listeners).run()
+    status = serve_on(listeners[0], settings, create_app(settings, catalog, metrics))
+    if threading.active_count() > 1:
+        # A call that is still in the engine's thread can't be stopped, and Python would wait for
+        # it: for ever, should it hang.
+        sys.stderr.flush()
+        os._exit(status)
+    return status
 
 
 class _Supervisor:
@@ -69,47 +83,55 @@ class _Supervisor:
         self._listeners = listeners
         self._number_of: dict[int, int] = {}
         """Worker's pid to its number, which is that of its socket and of its slab of metrics."""
+        self._pid = os.getpid()
         self._deaths: list[float] = []
         self._status = 0
         self._stopping = False
+        self._deadline: float | None = None
+        """When workers that are to stop are killed."""
 
     def run(self) -> int:
         """Start the workers and replace those that die, until told to stop."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+        # Where it is ignored, which a process inherits, a child leaves no status to wait for.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED.union(_TO_WORKERS.values()))
         for number in range(self._settings.workers):
             self._start(number)
-        deadline: float | None = None
         while self._number_of:
-            left = None if deadline is None else max(deadline - time.monotonic(), 0)
-            received = self._wait(left)
+            received = self._wait()
             if received is None:
-                self._signal_all(signal.SIGKILL)
-                deadline = None
+                self._kill()
             elif received == signal.SIGCHLD:
                 self._reap()
             else:
                 self._stop(received)
-            if self._stopping and deadline is None and received is not None:
-                bounds = self._settings.drain_seconds + self._settings.shutdown_seconds
-                deadline = time.monotonic() + bounds + _MARGIN_SECONDS
         return self._status
 
-    @staticmethod
-    def _wait(seconds: float | None) -> int | None:
-        """The next signal, or None when there is none in time."""
-        if seconds is None:
+    def _wait(self) -> int | None:
+        """The next signal, or None when there is none before the deadline."""
+        if self._deadline is None:
             return signal.sigwait(_WATCHED)
-        received = signal.sigtimedwait(_WATCHED, seconds)
+        left = max(self._deadline - time.monotonic(), 0)
+        received = signal.sigtimedwait(_WATCHED, left)
         return None if received is None else received.si_signo
 
     def _start(self, number: int) -> None:
-        pid = os.fork()
+        """Fork a worker. A process that can't is at its limits: a new one may fare better."""
+        if self._stopping:
+            return
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._fail(str(error.strerror))
+            return
         if pid:
             self._number_of[pid] = number
             return
         status = 1
         try:
             status = self._work(number)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the log is all that tells
+            logger.error("worker can't serve", exc_info=error)
         finally:
             # Never back into the parent's code: its finalizers are not this process's.
             sys.stderr.flush()
@@ -118,14 +140,17 @@ class _Supervisor:
     def _work(self, number: int) -> int:
         """In the child: serve on the socket of this number."""
         if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+            gone = _TO_WORKERS[signal.SIGTERM]
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, gone)
+        if os.getppid() != self._pid:
+            return 1  # it died before the line above
         for other, listener in enumerate(self._listeners):
             if other != number:
                 listener.close()
         self._metrics.bind(number)
         app = create_app(self._settings, self._catalog, self._metrics)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
-        return serve_on(self._listeners[number], self._settings, app)
+        listens_to = {sent: meant for meant, sent in _TO_WORKERS.items()}
+        return serve_on(self._listeners[number], self._settings, app, listens_to)
 
     def _reap(self) -> None:
         """Replace the workers that died, unless all are to stop."""
@@ -133,7 +158,9 @@ class _Supervisor:
             pid, wait_status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
-            number = self._number_of.pop(pid)
+            number = self._number_of.pop(pid, None)
+            if number is None:
+                continue  # the first process of a container inherits the orphans of all others
             self._metrics.clear_gauges(number)
             if self._stopping:
                 continue
@@ -144,18 +171,34 @@ class _Supervisor:
             self._deaths = [died for died in self._deaths if now - died < _DEATHS_WITHIN_SECONDS]
             # A worker that ends by itself could not start: the next one could not, either.
             if exit_code >= 0 or len(self._deaths) > _MAX_DEATHS:
-                logger.error("workers can't be kept running; stopping")
-                self._status = 1
-                self._stop(signal.SIGTERM)
+                self._fail("they end by themselves" if exit_code >= 0 else "they die too often")
             else:
                 self._start(number)
 
+    def _fail(self, reason: str) -> None:
+        """Stop all, and say that it went wrong."""
+        logger.error("workers can't be kept running", extra={"fields": {"reason": reason}})
+        self._status = 1
+        self._stop(signal.SIGTERM)
+
     def _stop(self, received: int) -> None:
+        """Pass on what was received, and give the workers as long as their own bounds."""
+        bounds = self._settings.shutdown_seconds + _MARGIN_SECONDS
+        if received == signal.SIGTERM and not self._stopping:
+            bounds += self._settings.drain_seconds
+        self._deadline = time.monotonic() + bounds
         self._stopping = True
-        self._signal_all(received)
+        self._signal_all(_TO_WORKERS[received])
         # Workers hold their own copies; one left here would take connections nobody accepts.
         for listener in self._listeners:
             listener.close()
+
+    def _kill(self) -> None:
+        """End the workers that did not stop in time."""
+        logger.error("workers did not stop", extra={"fields": {"pids": list(self._number_of)}})
+        self._status = 1
+        self._deadline = None
+        self._signal_all(signal.SIGKILL)
 
     def _signal_all(self, number: int) -> None:
         for pid in self._number_of:

@@ -630,7 +630,7 @@ def test_pinned_probes_and_fingerprint_that_hold(folder: LockedFolder) -> None:
     for name, case in GOOD.items():
         case.add_to(folder, name.replace(" ", "_"))
     for artifact, entry in zip(folder.artifacts, load_catalog(folder.root), strict=True):
-        artifact["probes"] = probes_digest(entry.tokenizer)
+        artifact["probes"] = probes_digest(entry.tokenizer, entry.chat)
         artifact["fingerprint"] = entry.fingerprint
     folder.write()
     assert len(list(load_catalog(folder.root))) == len(GOOD)
@@ -641,7 +641,7 @@ def test_a_library_that_gives_other_ids_stops_the_start(
 ) -> None:
     TIKTOKEN.add_to(folder)
     (entry,) = load_catalog(folder.root)
-    folder.artifacts[0]["probes"] = probes_digest(entry.tokenizer)
+    folder.artifacts[0]["probes"] = probes_digest(entry.tokenizer, entry.chat)
     folder.write()
     load_catalog(folder.root)
     really = type(entry.tokenizer).encode
@@ -768,8 +768,8 @@ def test_the_embedded_artifacts(catalog: Catalog) -> None:
     assert [entry.name for entry in catalog] == list(EMBEDDED_LOCK)
     for entry in catalog:
         assert entry.fingerprint == EMBEDDED_LOCK[entry.name]["fingerprint"]
-        assert probes_digest(entry.tokenizer) == EMBEDDED_LOCK[entry.name]["probes"]
-        assert probe_count(entry.tokenizer) > 60
+        assert probes_digest(entry.tokenizer, entry.chat) == EMBEDDED_LOCK[entry.name]["probes"]
+        assert probe_count(entry.tokenizer, entry.chat) > 60
 
 
 def test_padding_and_truncation_of_a_file_are_dropped(catalog: Catalog) -> None:

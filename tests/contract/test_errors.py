@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from service.api.problems import STATUS_OF_CODE
-from service.catalog.catalog import Catalog, Entry
+from service.catalog.catalog import Catalog, Entry, load_catalog
 from service.errors import EngineLimit
 from tests.asgi import JSON_TYPE, problem
+from tests.locks import DATA, LockedFolder
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Callable
 
     from tests.asgi import AppClient
@@ -50,8 +52,6 @@ CONTRACT_STATUS = {
 
 LATER = {
     "unauthorized": "issue 5: API keys",
-    "chat_template_missing": "issue 3",
-    "chat_template_failed": "issue 3",
     "headers_too_large": "issue 5",
     "overloaded": "issue 5",
 }
@@ -101,6 +101,10 @@ REFUSALS = [
     ),
     Refusal("unsupported_media_type", raw=b"text", media_type="text/plain"),
     Refusal("validation", body={**HELLO, "unheard_of": 1}),
+    Refusal(
+        "chat_template_missing",
+        body={"tokenizer": "cl100k_base", "messages": [{"role": "user", "content": "a"}]},
+    ),
     Refusal("tokenizer_required", body={"text": "Hello world"}),
     Refusal("tokenizer_required", "/count", body={"text": "Hello world"}),
     Refusal("tokenizer_required", "/decode", body={"ids": [1]}),
@@ -275,6 +279,24 @@ def test_a_run_of_a_million_blanks_is_no_failure(client: AppClient, tokenizer: s
         problem(response, 422, "engine_limit")
 
 
+def test_chat_template_failed(
+    new_client: Callable[..., AppClient], log: Log, tmp_path: pathlib.Path
+) -> None:
+    """A template may put what a user wrote into its complaint: that stays inside."""
+    folder = LockedFolder(tmp_path / "artifacts")
+    tokenizer = (DATA / "synthetic" / "template.tokenizer.json").read_bytes()
+    template = b"{{ raise_exception('not ' + messages[0].content) }}"
+    folder.add("chatty", "tokenizer_json", {"tokenizer": tokenizer, "chat_template": template})
+    client = new_client(load_catalog(folder.root))
+    messages = [{"role": "user", "content": "canarybird"}]
+    for path in ("/encode", "/count"):
+        response = client.post(path, {"tokenizer": "chatty", "messages": messages})
+        problem(response, 422, "chat_template_failed")
+        assert "canarybird" not in response.text + log.text
+        documented = client.get("/openapi.json").json()["paths"][path]["post"]["responses"]
+        assert "chat_template_failed" in documented["422"]["description"]
+
+
 def test_internal(
     new_client: Callable[..., AppClient], monkeypatch: pytest.MonkeyPatch, log: Log
 ) -> None:
@@ -306,7 +328,7 @@ def test_codes_have_the_status_of_the_contract() -> None:
 def test_every_code_has_a_case() -> None:
     here = {refusal.code for refusal in REFUSALS}
     here |= {"payload_too_large", "text_too_large", "too_many_items"}
-    here |= {"draining", "engine_failure", "engine_limit", "internal"}
+    here |= {"chat_template_failed", "draining", "engine_failure", "engine_limit", "internal"}
     assert here.isdisjoint(LATER)
     assert here | set(LATER) == set(CONTRACT_STATUS)
 

@@ -18,6 +18,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from typing import TYPE_CHECKING, Any, Protocol
@@ -31,7 +32,7 @@ from service.catalog.catalog import Catalog, Entry, load_catalog
 from service.settings import Settings
 from tests.asgi import JSON_TYPE, AppClient, problem
 from tests.locks import DATA, EMBEDDED_LOCK, TESTS, LockedFolder, embedded_bytes
-from tests.serving import run, serving
+from tests.serving import environment, run, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -541,6 +542,7 @@ def test_start(case: dict[str, Any], tmp_path: pathlib.Path) -> None:
         if expect.get("no_network"):
             (tmp_path / "sitecustomize.py").write_text(NO_NETWORK, encoding="utf-8")
             variables["PYTHONPATH"] = str(tmp_path)
+            assert_no_network(variables)
         with (
             serving(folder.root, variables=variables) as service,
             httpx.Client(base_url=service.url) as client,
@@ -549,6 +551,16 @@ def test_start(case: dict[str, Any], tmp_path: pathlib.Path) -> None:
                 run_step(client, step)
         if expect.get("no_network"):
             loads_without_a_network(folder)
+
+
+def assert_no_network(variables: dict[str, str]) -> None:
+    """Else a start below would show nothing."""
+    code = "import socket; socket.create_connection(('192.0.2.1', 9), 1)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, env=environment(variables), capture_output=True, text=True, check=False
+    )
+    assert "the test allows no network" in done.stderr
 
 
 def refused_at_start(folder: LockedFolder, status: int) -> None:
@@ -567,8 +579,8 @@ def loads_without_a_network(folder: LockedFolder) -> None:
     command = [unshare or "unshare", "--map-root-user", "--net"]
     if unshare is None or subprocess.run([*command, "true"], check=False).returncode:
         return  # this machine has no such thing: the audit hook above has to do
-    python = run("verify", "--artifacts", str(folder.root), prefix=command)
-    assert python.returncode == 0, python.stderr
+    done = run("verify", "--artifacts", str(folder.root), prefix=command)
+    assert done.returncode == 0, done.stderr
 
 
 # ---- nothing is forgotten -----------------------------------------------------------------

@@ -355,7 +355,7 @@ REFUSED: dict[str, tuple[dict[str, bytes], dict[str, Any], str]] = {
         "'<x>' declares id 100",
     ),
     "template of an ordinary piece": ({}, {"template": Template(before=["low"])}, "'low'"),
-    "pattern that does not compile": ({}, {"pattern": "("}, "pattern|use it"),
+    "pattern that does not compile": ({}, {"pattern": "("}, "can't use the pre_tokenizer"),
 }
 
 

@@ -64,7 +64,7 @@ def test_each_artifact_makes_the_promise_that_is_tested_here(tokenizer_of: Find)
 def test_bytes_give_every_text_back(artifact: str, tokenizer_of: Find) -> None:
     tokenizer = tokenizer_of(artifact)
 
-    @property_settings(80)
+    @property_settings(60)
     @given(texts(tokenizer.controls), subsets(tokenizer.controls))
     def check(some: list[str], allowed: frozenset[str]) -> None:
         for text in some:
@@ -94,7 +94,7 @@ def test_sentencepiece_gives_the_text_as_it_normalized_it(
     assert isinstance(oracle, SentencePieceReference)
     compared: set[str] = set()
 
-    @property_settings(80)
+    @property_settings(60)
     @given(texts(tokenizer.controls), st.lists(st.text(IN_T5), min_size=3))
     def check(some: list[str], within: list[str]) -> None:
         for text in (*some, *within):
@@ -134,7 +134,7 @@ def outcome(run: Callable[[], Any]) -> Any:
 def test_the_count_is_the_number_of_ids(artifact: str, catalog: Catalog) -> None:
     controls = catalog.resolve(artifact).tokenizer.controls
 
-    @property_settings(60)
+    @property_settings(40)
     @given(texts(controls), REQUESTS, st.none() | subsets(controls))
     def check(some: list[str], asked: dict[str, Any], allowed: frozenset[str] | None) -> None:
         asked = {"tokenizer": artifact, **asked}
@@ -167,7 +167,7 @@ def test_literal_text_never_gives_a_control_id(artifact: str, tokenizer_of: Find
     tokenizer = tokenizer_of(artifact)
     control_ids = set(tokenizer.controls.values()) - {tokenizer.unknown_id}
 
-    @property_settings(80)
+    @property_settings(60)
     @given(texts(tokenizer.controls), subsets(tokenizer.controls))
     def check(some: list[str], allowed: frozenset[str]) -> None:
         allowed_ids = {tokenizer.controls[spelling] for spelling in allowed}
@@ -299,7 +299,7 @@ def test_ids_that_spell_malformed_bytes(artifact: str, catalog: Catalog) -> None
     tokenizer = catalog.resolve(artifact).tokenizer
     broken = 0
 
-    @property_settings(80)
+    @property_settings(60)
     @given(st.lists(id_lists(tokenizer), max_size=12))
     def check(lists: list[list[int]]) -> None:
         nonlocal broken
@@ -333,7 +333,7 @@ def test_one_vocabulary_in_two_formats(first: str, second: str, catalog: Catalog
     assert one.vocabulary_sha256 == other.vocabulary_sha256
     assert one.tokenizer.controls == other.tokenizer.controls
 
-    @property_settings(120)
+    @property_settings(100)
     @given(texts(one.tokenizer.controls), subsets(one.tokenizer.controls))
     def check(some: list[str], allowed: frozenset[str]) -> None:
         for text in some:

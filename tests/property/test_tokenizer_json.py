@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as LibraryTokenizer
 
+from service.core.utf8 import is_utf8
 from service.formats import FormatError
 from service.formats.tokenizer_json import TokenizerJsonOptions, TokenizerJsonTokenizer, build
 from tests.fuzzing import property_settings
@@ -240,3 +241,54 @@ def test_a_token_that_is_ordinary_by_the_lock() -> None:
     assert added[0]["id"] not in tokenizer.encode("x[B]<a>")
     with pytest.raises(FormatError, match="'<s>' is no added token"):
         load(definition(model, added), "<s>")
+
+
+REPLACE = {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}
+FALLBACK = {"type": "ByteFallback"}
+FUSE = {"type": "Fuse"}
+STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+METASPACE = {
+    "type": "Metaspace",
+    "replacement": "\u2581",
+    "prepend_scheme": "always",
+    "split": True,
+}
+BYTE_DECODERS = {
+    "Llama": [REPLACE, FALLBACK, FUSE, STRIP],
+    "Gemma": [REPLACE, FALLBACK, FUSE],
+    "no Fuse": [REPLACE, FALLBACK],
+    "bytes alone": [FALLBACK],
+    "bytes and Fuse": [FALLBACK, FUSE],
+    "bytes and Metaspace": [FALLBACK, METASPACE],
+}
+BYTE_PIECES = [f"<0x{byte:02X}>" for byte in range(256)]
+
+
+@pytest.mark.parametrize("flag", [True, False], ids=["byte_fallback", "no byte_fallback"])
+@pytest.mark.parametrize("steps", BYTE_DECODERS.values(), ids=BYTE_DECODERS.keys())
+def test_byte_pieces_decode_as_bytes_or_the_file_is_refused(
+    steps: list[Definition], *, flag: bool
+) -> None:
+    """No U+FFFD that the ids do not spell, and none that the strict mode would not see."""
+    vocab = _numbered(["<unk>", *BYTE_PIECES, "a", "\u2581a"])
+    model = {"type": "BPE", "vocab": vocab, "merges": [], "unk_token": "<unk>"}
+    content = definition(
+        {**model, "byte_fallback": flag}, [], decoder={"type": "Sequence", "decoders": steps}
+    )
+    try:
+        tokenizer = load(content)
+    except FormatError:
+        return
+    library = LibraryTokenizer.from_str(json.dumps(content))
+
+    @property_settings(60)
+    @given(st.lists(st.sampled_from(["<0xC3>", "<0xA9>", "<0x41>", "a", "\u2581a"]), max_size=6))
+    def check_decoding(pieces: list[str]) -> None:
+        ids = [vocab[piece] for piece in pieces]
+        joined = tokenizer.decode_bytes(ids)
+        assert b"".join(tokenizer.byte_parts(ids)) == joined, pieces
+        assert b"\xef\xbf\xbd" not in joined, pieces
+        if is_utf8(joined):
+            assert joined.decode() == library.decode(ids, skip_special_tokens=False), pieces
+
+    check_decoding()

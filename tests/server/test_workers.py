@@ -2,105 +2,250 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import pathlib
 import signal
-import time
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
-from tests.locks import LockedFolder
-from tests.serving import Served, serving
+from tests.server.watching import (
+    FOR_EVER,
+    answer_on,
+    ask,
+    asked_on,
+    connected,
+    counted,
+    half_sent,
+    others_in_flight,
+    port_of,
+    status,
+    until_closed,
+    wait_until,
+    watched,
+    with_code,
+    workers_by_client_port,
+    workers_of,
+)
+from tests.serving import STOP_SECONDS, Served, run, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    import pathlib
+    from collections.abc import Callable, Iterator, Mapping
 
 WORKERS = 2
+CONNECTIONS = 24
+"""All on one worker once in eight million times."""
+
 REQUESTS = 41
-HI = {"tokenizer": "minbpe-service", "text": "hi"}
-WAIT_SECONDS = 30.0
+
+
+@contextlib.contextmanager
+def two_workers(
+    artifacts: pathlib.Path, variables: Mapping[str, str] | None = None
+) -> Iterator[tuple[Served, Callable[[], None]]]:
+    """The service, and what waits until none of its first workers is left."""
+    with (
+        serving(artifacts, ["--workers", str(WORKERS)], variables=variables) as service,
+        watched(workers_of(service)) as wait_for_workers,
+    ):
+        assert len(workers_of(service)) == WORKERS
+        yield service, wait_for_workers
 
 
 @pytest.fixture
-def service(tmp_path: pathlib.Path) -> Iterator[Served]:
-    """Two workers over the smallest embedded artifact."""
-    folder = LockedFolder(tmp_path / "artifacts")
-    folder.add_embedded("minbpe-service")
-    with serving(folder.root, ["--workers", str(WORKERS)]) as served:
+def service(artifacts: pathlib.Path) -> Iterator[Served]:
+    with two_workers(artifacts) as (served, _):
         yield served
 
 
-def counted(service: Served) -> float:
-    """How many /count requests one scrape, on a new connection, says were answered."""
-    text = httpx.get(f"{service.url}/metrics").text
-    return sum(
-        sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name == "tokenizer_request_duration_seconds_count"
-        and sample.labels["route"] == "/count"
-    )
-
-
-def ask(service: Served, times: int) -> None:
-    """So many requests, each on a connection of its own."""
-    for _ in range(times):
-        assert httpx.post(f"{service.url}/count", json=HI).status_code == 200
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def workers_of(service: Served) -> set[int]:
-    """The processes that the service's own process started."""
-    pid = service.process.pid
-    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
-    if not children.exists():
-        pytest.skip("this system does not list a process's children")
-    return set(map(int, children.read_text(encoding="ascii").split()))
-
-
 def test_every_scrape_shows_all_workers(service: Served) -> None:
-    assert len(workers_of(service)) == WORKERS
     ask(service, REQUESTS)
     # A worker counts a request after it has sent the answer.
     wait_until(lambda: counted(service) == REQUESTS)
     assert {counted(service) for _ in range(20)} == {REQUESTS}
 
 
-def test_a_worker_that_died_is_replaced_and_its_counts_stay(service: Served) -> None:
-    before = workers_of(service)
-    ask(service, REQUESTS)
-    wait_until(lambda: counted(service) == REQUESTS)
-    os.kill(min(before), signal.SIGKILL)
-    wait_until(lambda: len(workers_of(service) - before) == 1)
-    after = workers_of(service)
-    assert len(after) == WORKERS
-    assert min(before) not in after
+def test_connections_are_spread_and_each_request_has_one_answer(service: Served) -> None:
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(connected(service)) for _ in range(CONNECTIONS)]
+        for number, connection in enumerate(connections):
+            response, answer = asked_on(connection, **{"x-request-id": f"number-{number}"})
+            assert (response.status, answer["count"]) == (200, 1)
+            assert response.getheader("x-request-id") == f"number-{number}"
+        workers = workers_by_client_port(service)
+        assert {workers[port_of(connection)] for connection in connections} == workers_of(service)
+        for connection in connections:
+            connection.send(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            received = until_closed(connection)
+            assert received.startswith(b"HTTP/1.1 200 ")
+            assert received.count(b"HTTP/1.1") == 1
+    wait_until(lambda: counted(service) == CONNECTIONS)
+    assert {others_in_flight(service) for _ in range(10)} == {0}
 
-    def all_answer() -> bool:
-        try:
-            return all(httpx.get(f"{service.url}/readyz").is_success for _ in range(20))
-        except httpx.TransportError:
-            return False
 
-    wait_until(all_answer)
-    assert counted(service) == REQUESTS, "counters never go back"
+def test_a_worker_that_is_killed(service: Served) -> None:
+    """Others go on, a new one comes, nothing is counted back, and no gauge stays behind."""
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(connected(service)) for _ in range(CONNECTIONS)]
+        for connection in connections:
+            asked_on(connection)
+        wait_until(lambda: counted(service) == CONNECTIONS)
+        workers = workers_by_client_port(service)
+        victim = workers[port_of(connections[0])]
+        half_sent(connections[0])
+        wait_until(lambda: others_in_flight(service) == 1)
+
+        os.kill(victim, signal.SIGKILL)
+        answered = 0
+        for connection in connections:
+            if workers[port_of(connection)] == victim:
+                assert until_closed(connection) == b""
+            else:
+                assert asked_on(connection)[0].status == 200
+                answered += 1
+        assert 0 < answered < CONNECTIONS
+    # New connections wait in the dead worker's queue, if they must, and are not refused.
     ask(service, REQUESTS)
-    wait_until(lambda: counted(service) == 2 * REQUESTS)
+    wait_until(lambda: len(workers_of(service)) == WORKERS)
+    assert victim not in workers_of(service)
+    wait_until(lambda: counted(service) == CONNECTIONS + answered + REQUESTS)
+    assert {counted(service) for _ in range(20)} == {CONNECTIONS + answered + REQUESTS}
+    assert {others_in_flight(service) for _ in range(10)} == {0}
+    assert {status(service, "/readyz") for _ in range(10)} == {200}
     assert "worker died" in service.log()
 
 
-def test_sigterm_stops_all_of_them(service: Served) -> None:
-    workers = workers_of(service)
-    assert service.stop() == 0
-    for worker in workers:
-        with pytest.raises(ProcessLookupError):
-            os.kill(worker, 0)
+def test_sigterm_drains_all_and_leaves_no_process(artifacts: pathlib.Path) -> None:
+    """A request that began is answered, and the exit status says that all went well."""
+    variables = {"TOKENIZER_DRAIN_SECONDS": FOR_EVER}
+    with two_workers(artifacts, variables) as (service, wait_for_workers):
+        with connected(service) as connection:
+            rest = half_sent(connection)
+            wait_until(lambda: others_in_flight(service) == 1)
+            drain(service)
+            service.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: status(service, "/healthz") is None)
+            connection.send(rest)
+            assert answer_on(connection)[0].status == 200
+        wait_for_workers()
+        assert service.process.wait(STOP_SECONDS) == 0
+        assert '"level":"error"' not in service.log()
+
+
+def drain(service: Served) -> None:
+    """SIGTERM, and a look at all workers, which have to drain."""
+    service.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: {status(service, "/readyz") for _ in range(20)} == {503})
+    ask(service, 20)
+
+
+def test_sigint_stops_all_without_a_drain(artifacts: pathlib.Path) -> None:
+    variables = {"TOKENIZER_DRAIN_SECONDS": FOR_EVER}
+    with two_workers(artifacts, variables) as (service, wait_for_workers):
+        service.process.send_signal(signal.SIGINT)
+        wait_for_workers()
+        assert service.process.wait(STOP_SECONDS) == 0
+
+
+def test_a_signal_to_every_process_counts_once(artifacts: pathlib.Path) -> None:
+    """So do a terminal and systemd: the second one must not skip the drain."""
+    variables = {"TOKENIZER_DRAIN_SECONDS": FOR_EVER}
+    with two_workers(artifacts, variables) as (service, wait_for_workers):
+        for _ in range(2):
+            for worker in workers_of(service):
+                os.kill(worker, signal.SIGTERM)
+                os.kill(worker, signal.SIGINT)
+        assert {status(service, "/readyz") for _ in range(20)} == {200}
+        drain(service)
+        for worker in workers_of(service):
+            os.kill(worker, signal.SIGTERM)
+        ask(service, 20)
+        service.process.send_signal(signal.SIGINT)
+        wait_for_workers()
+        assert service.process.wait(STOP_SECONDS) == 0
+
+
+def test_workers_do_not_outlive_their_supervisor(artifacts: pathlib.Path) -> None:
+    with two_workers(artifacts) as (service, wait_for_workers):
+        service.process.kill()
+        service.process.wait(STOP_SECONDS)
+        wait_for_workers()
+        assert status(service, "/healthz") is None
+
+
+def test_a_worker_that_does_not_stop_is_killed(artifacts: pathlib.Path) -> None:
+    variables = {"TOKENIZER_SHUTDOWN_SECONDS": "0"}
+    with two_workers(artifacts, variables) as (service, wait_for_workers):
+        os.kill(min(workers_of(service)), signal.SIGSTOP)
+        service.process.send_signal(signal.SIGTERM)
+        wait_for_workers()
+        assert service.process.wait(STOP_SECONDS) == 1
+        assert "workers did not stop" in service.log()
+
+
+CAN_NOT_START = """
+import service.server.workers as workers
+
+def fail(*arguments):
+    raise RuntimeError("the message of an exception")
+
+workers.create_app = fail
+"""
+DIES_AT_ONCE = """
+import os, signal
+import service.server.workers as workers
+
+workers.serve_on = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [(CAN_NOT_START, ["worker can't serve", "RuntimeError"]), (DIES_AT_ONCE, ["worker died"])],
+    ids=["can't start", "dies at once"],
+)
+def test_workers_that_do_not_start_fail_the_whole(
+    artifacts: pathlib.Path, tmp_path: pathlib.Path, code: str, lines: list[str]
+) -> None:
+    options = ("--port", "0", "--workers", str(WORKERS), "--artifacts", str(artifacts))
+    done = run("serve", *options, variables=with_code(tmp_path, code))
+    assert done.returncode == 1, done.stderr
+    for part in [*lines, "workers can't be kept running"]:
+        assert part in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "the message" not in done.stderr
+
+
+INHERITED = {
+    "a child that is none of its workers": "import os\nos.fork() or os._exit(0)\n",
+    "SIGCHLD ignored": "import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n",
+}
+
+
+@pytest.mark.parametrize("code", INHERITED.values(), ids=INHERITED)
+def test_what_a_supervisor_may_inherit(
+    artifacts: pathlib.Path, tmp_path: pathlib.Path, code: str
+) -> None:
+    """The first process of a container gets all orphans as its children."""
+    with serving(
+        artifacts, ["--workers", str(WORKERS)], variables=with_code(tmp_path, code)
+    ) as service:
+        # Started one after the other: the highest number is a worker's, if they do not wrap.
+        before = workers_of(service)
+        os.kill(max(before), signal.SIGKILL)
+        wait_until(lambda: bool(workers_of(service) - before))
+        ask(service, REQUESTS)
+        assert service.stop() == 0
+
+
+@pytest.mark.parametrize("first", ["1", "2"])
+def test_a_second_service_can_not_share_the_port(artifacts: pathlib.Path, first: str) -> None:
+    """It would take a part of the connections, in silence."""
+    with serving(artifacts, ["--workers", first]) as service:
+        for second in ("1", "2"):
+            options = ("--port", str(service.port), "--artifacts", str(artifacts))
+            done = run("serve", *options, "--workers", second)
+            assert done.returncode == 1
+            assert f"can't listen on 127.0.0.1:{service.port}" in done.stderr
+        ask(service)
