@@ -46,6 +46,8 @@ class Spelling:
     single_word: bool = False
     normalized: bool = False
     """Looked for after all others, in the text as the normalizer made it: here, lower-cased."""
+    after_blank: bool = False
+    """Normalized itself, it begins with the blank that the normalizer puts before all text."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,8 +104,11 @@ def find(
             for match in pattern.finditer(stretch):
                 spelling = some[match[0]]
                 place = Found(low + match.start(), low + match.end(), spelling.content)
-                if not (spelling.single_word and _beside_letters(text, place)):
-                    found.append((place, spelling.is_control))
+                if spelling.single_word and _beside_letters(text, place):
+                    continue
+                if spelling.after_blank and place.start and text[place.start - 1] != " ":
+                    continue
+                found.append((place, spelling.is_control))
         found.sort(key=lambda one: one[0].start)
     return [place for place, is_control in found if is_control]
 
@@ -171,6 +176,7 @@ class LimitedTokenizers:
                 is_control=token["content"] in controls,
                 single_word=token["single_word"],
                 normalized=token["normalized"] and definition["normalizer"] is not None,
+                after_blank=token["normalized"] and "Prepend" in json.dumps(definition),
             )
             for token in definition["added_tokens"]
         ]
@@ -178,6 +184,9 @@ class LimitedTokenizers:
         for token in definition["added_tokens"]:
             token["content"] = self._names.get(token["content"], token["content"])
         model["vocab"] = {self._names.get(p, p): number for p, number in model["vocab"].items()}
+        # A merge that makes a control token's piece would let text spell it.
+        merges = [merge for merge in model.get("merges", []) if "".join(merge) not in controls]
+        model.update({"merges": merges} if merges else {})
         model["unk_token"] = self._names.get(model.get("unk_token"), model.get("unk_token"))
         self._renamed = tokenizers.Tokenizer.from_str(json.dumps(definition))
 
@@ -252,8 +261,10 @@ def llama_like(*, metaspace: bool, normalized: bool = False) -> dict[str, Any]:
     merges = [
         *(("\u2581", "\u2581"), ("l", "l"), ("h", "e"), ("he", "ll"), ("hell", "o")),
         *(("\u2581", "hello"), ("o", "r"), ("w", "or"), ("l", "d"), ("wor", "ld")),
-        *(("\u2581", "world"), ("\u2581", "a"), ("<", "s"), ("<s", ">"), ("s", "t"), ("a", "b")),
+        *(("\u2581", "world"), ("\u2581", "a"), ("<", "s"), ("s", "t"), ("a", "b")),
     ]
+    if not normalized:
+        merges.append(("<s", ">"))  # text could spell a control token, were it not hidden
     controls = ["<unk>", "<s>", "</s>", "<|im_start|>"]
     pieces = [*controls, *(f"<0x{byte:02X}>" for byte in range(256)), *letters]
     pieces += [left + right for left, right in merges if left + right not in (*controls, *letters)]

@@ -83,14 +83,15 @@ class Application:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI
         """Serve one connection's scope (ASGI)."""
-        if scope["type"] == "lifespan":
+        if scope["type"] == "http":
+            if self._door.leads_to(scope["path"]):
+                await self._door(scope, receive, send)
+            else:
+                await self._page(scope, receive, send)
+        elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
-        elif scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1000})
-        elif self._door.leads_to(scope["path"]):
-            await self._door(scope, receive, send)
         else:
-            await self._page(scope, receive, send)
+            await send({"type": "websocket.close", "code": 1000})
 
     async def _lifespan(self, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI
         await receive()

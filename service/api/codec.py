@@ -42,6 +42,18 @@ _PATH_STEP = re.compile(r"\.([a-z_]+)|\[(\d+)\]|\[\.\.\.\]")
 
 
 @functools.lru_cache(maxsize=256)
+def media_types(content_type: bytes, content_encoding: bytes, accept: bytes) -> tuple[str, str]:
+    """What a body is and what its answer is to be, each JSON or MSGPACK, by three headers.
+
+    Raises NotAcceptable and UnsupportedMediaType.
+    """
+    asked = answer_media_type(accept.decode("latin-1"))
+    given = body_media_type(
+        content_type.decode("latin-1"), content_encoding.decode("latin-1").lower()
+    )
+    return given, asked
+
+
 def body_media_type(content_type: str, content_encoding: str) -> str:
     """JSON or MSGPACK for the headers of a request. Raises UnsupportedMediaType."""
     if content_encoding not in ("", "identity"):
@@ -56,7 +68,6 @@ def body_media_type(content_type: str, content_encoding: str) -> str:
     raise UnsupportedMediaType(f"Send the body as {JSON} (UTF-8) or {MSGPACK}.")
 
 
-@functools.lru_cache(maxsize=256)
 def answer_media_type(accept: str) -> str:
     """JSON or MSGPACK for an Accept header (RFC 9110, section 12.5.1); JSON where both will do.
 

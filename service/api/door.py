@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from service.api.codec import MSGPACK, BodyReader, answer_media_type, body_media_type
+from service.api.codec import JSON, MSGPACK, OFFERED, BodyReader, media_types
 from service.api.exchange import Exchange
 from service.api.operations import Call, operations
+from service.api.plain import ShortWays
 from service.api.problems import MEDIA_TYPE, STATUS_OF_CODE, problem_body, problem_headers
 from service.core.faults import is_fault
 from service.errors import (
@@ -42,8 +43,9 @@ work at 200 bytes, under a tenth from 16 KiB on, where inline work would hold th
 
 METHODS = ("OPTIONS", "POST")
 
-_ENCODERS = {MSGPACK: msgspec.msgpack.Encoder().encode}
-_JSON_ENCODE = msgspec.json.Encoder().encode
+_ENCODERS = {JSON: msgspec.json.Encoder().encode, MSGPACK: msgspec.msgpack.Encoder().encode}
+_CONTENT_TYPES = {offered: (b"content-type", offered.encode()) for offered in OFFERED}
+_ALLOW = (b"allow", ", ".join(METHODS).encode())
 
 
 class ClientGoneError(Exception):
@@ -66,8 +68,14 @@ class Door:
         self._metrics = metrics
         self._lifecycle = lifecycle
         self._engine = engine
+        # A line for every request needs what only the long way notes.
+        self._takes_short_way = settings.log_requests != "all"
         self._operations = {
-            path: (operation, BodyReader(operation.request))
+            path: (
+                operation,
+                BodyReader(operation.request),
+                ShortWays(operation.name, catalog, settings, metrics),
+            )
             for path, operation in operations().items()
         }
 
@@ -77,49 +85,55 @@ class Door:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI
         """Answer one request (ASGI)."""
-        operation, reader = self._operations[scope["path"]]
+        operation, reader, short_ways = self._operations[scope["path"]]
         exchange = Exchange(scope, operation.path, self._metrics, self._settings)
+        headers = exchange.headers
         try:
-            if exchange.method == "OPTIONS":
-                await _send(
-                    send, exchange, 204, [(b"allow", b", ".join(m.encode() for m in METHODS))], b""
-                )
+            if exchange.method != "POST":
+                if exchange.method != "OPTIONS":
+                    raise MethodNotAllowed(METHODS)
+                await _send(send, exchange, 204, [_ALLOW], b"")
                 return
-            media_type, body = await self._answer(exchange, operation, reader, receive)
+            if self._lifecycle.refuses_work:
+                raise Draining
+            given, asked = media_types(
+                headers.get(b"content-type", b""),
+                headers.get(b"content-encoding", b""),
+                headers.get(b"accept", b""),
+            )
+            body = await _read_body(receive, exchange, self._settings.max_body_bytes)
+            answer = None
+            if self._takes_short_way and given is asked is JSON and len(body) <= INLINE_BODY_BYTES:
+                answer = short_ways.answer(body)
+            if answer is None:
+                answer = await self._answer(exchange, operation, reader, (given, asked), body)
         except ClientGoneError:
             exchange.finish(499)
         except RequestError as error:
             await send_problem(send, exchange, error)
         else:
-            await _send(send, exchange, 200, [(b"content-type", media_type.encode())], body)
+            await _send(send, exchange, 200, [_CONTENT_TYPES[asked]], answer)
 
     async def _answer(
         self,
         exchange: Exchange,
         operation: Operation,
         reader: BodyReader,
-        receive: Any,  # noqa: ANN401
-    ) -> tuple[str, bytes]:
-        """Media type and bytes of the answer. Raises RequestError and ClientGoneError alone."""
-        if exchange.method != "POST":
-            raise MethodNotAllowed(METHODS)
-        if self._lifecycle.refuses_work:
-            raise Draining
-        asked = answer_media_type(exchange.header(b"accept"))
-        given = body_media_type(
-            exchange.header(b"content-type"), exchange.header(b"content-encoding").lower()
-        )
-        body = await _read_body(receive, exchange, self._settings.max_body_bytes)
+        media: tuple[str, str],
+        body: bytes,
+    ) -> bytes:
+        """The answer's bytes, by the operation itself. Raises RequestError alone."""
+        given, asked = media
         call = Call(self._catalog, self._settings, exchange.uses)
 
         def work() -> bytes:
             answer = operation.run(reader.read(body, given), call)
-            return _ENCODERS.get(asked, _JSON_ENCODE)(answer)
+            return _ENCODERS[asked](answer)
 
         try:
             if len(body) <= INLINE_BODY_BYTES:
-                return asked, work()
-            return asked, await self._in_engine_thread(work, len(body))
+                return work()
+            return await self._in_engine_thread(work, len(body))
         except RequestError as error:
             if isinstance(error, EngineFailure):
                 logger.error("engine failure", exc_info=error.__cause__, extra=_fields(exchange))
@@ -145,10 +159,11 @@ def _fields(exchange: Exchange) -> dict[str, dict[str, str]]:
 async def _read_body(receive: Any, exchange: Exchange, limit: int) -> bytes:  # noqa: ANN401 - ASGI
     """The whole body. Raises PayloadTooLarge as soon as it is known to be, and ClientGoneError."""
     declared = exchange.headers.get(b"content-length", b"")
-    # Compared by length first: int() refuses more digits than anybody needs.
-    digits = declared.lstrip(b"0") if declared.isdigit() else b""
-    if len(digits) > len(str(limit)) or int(digits or b"0") > limit:
-        raise PayloadTooLarge(limit)
+    if len(declared) >= len(str(limit)) and declared.isdigit():
+        # Compared by length first: int() refuses more digits than anybody needs.
+        digits = declared.lstrip(b"0")
+        if len(digits) > len(str(limit)) or int(digits or b"0") > limit:
+            raise PayloadTooLarge(limit)
     message = await receive()
     body: bytes = message.get("body", b"")
     if message["type"] == "http.request" and not message.get("more_body", False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import re
@@ -19,6 +20,29 @@ if TYPE_CHECKING:
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
 _FIRST_ERROR_STATUS = 400
+
+_numbers = itertools.count(1)
+
+
+def _process_name() -> bytes:
+    return os.urandom(8).hex().encode()
+
+
+_process = _process_name()
+
+
+def _renew() -> None:
+    """In a forked worker: ids that the other workers don't give."""
+    global _process  # noqa: PLW0603 - one process, one name
+    _process = _process_name()
+
+
+os.register_at_fork(after_in_child=_renew)
+
+
+def _new_request_id() -> bytes:
+    """An id that no other request has: a random name of the process and a running number."""
+    return b"%b-%x" % (_process, next(_numbers))
 
 
 class Exchange:
@@ -51,13 +75,11 @@ class Exchange:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.uses: list[Use] = []
         self.error: RequestError | None = None
-        given = self.headers.get(b"x-request-id", b"")
-        self.request_id = given if _REQUEST_ID.fullmatch(given) else os.urandom(16).hex().encode()
+        given = self.headers.get(b"x-request-id")
+        self.request_id = (
+            given if given is not None and _REQUEST_ID.fullmatch(given) else _new_request_id()
+        )
         metrics.add_in_flight(1)
-
-    def header(self, name: bytes) -> str:
-        """A request header's value, or an empty string."""
-        return self.headers.get(name, b"").decode("latin-1")
 
     def finish(self, status: int) -> None:
         """Note that the answer is sent, or that nobody is there to take it."""

@@ -13,7 +13,7 @@ from service.api.problems import item_error
 from service.api.structs import ItemError
 from service.core.policy import SpecialPolicy, encode_by_policy, resolve_allowed
 from service.core.segments import Segment, join, recognised
-from service.errors import RequestError, TextTooLarge, TooManyItems, Validation
+from service.errors import EngineFailure, RequestError, TextTooLarge, TooManyItems, Validation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -257,6 +257,8 @@ def each_text(
     for index, text in enumerate(texts):
         try:
             results.append(answer(text, f"/texts/{index}"))
+        except EngineFailure:
+            raise  # no fault of the item's own
         except RequestError as error:
             results.append(ItemError(error=item_error(error)))
     return results

@@ -46,9 +46,12 @@ class SpellingFinder:
 
     def may_hold(self, text: str) -> bool:
         """False when `text` certainly holds no spelling; cheap."""
-        if not self._spellings:
-            return False
-        return self._first is None or any(character in text for character in self._first)
+        if self._first is None:
+            return True
+        for character in self._first:  # noqa: SIM110 - any() costs four times as much
+            if character in text:
+                return True
+        return False
 
 
 class Finders:

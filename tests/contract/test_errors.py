@@ -308,7 +308,8 @@ def test_internal(
         raise KeyError(message)
 
     monkeypatch.setattr(Catalog, "resolve", defect)
-    body = problem(client.post("/encode", HELLO), 500, "internal")
+    # Asked for in full, so that it is the operation that meets the defect.
+    body = problem(client.post("/encode", HELLO | {"offsets": "byte"}), 500, "internal")
     assert message not in str(body)
     line = log.lines[0]
     assert (line["message"], line["exception"]) == ("internal error", "KeyError")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.server.watching import (
     FOR_EVER,
+    Processes,
     answer_on,
     ask,
     asked_on,
@@ -22,7 +23,6 @@ from tests.server.watching import (
     status,
     until_closed,
     wait_until,
-    watched,
     with_code,
     workers_by_client_port,
     workers_of,
@@ -31,7 +31,7 @@ from tests.serving import STOP_SECONDS, Served, run, serving
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 WORKERS = 2
 CONNECTIONS = 24
@@ -43,30 +43,36 @@ REQUESTS = 41
 @contextlib.contextmanager
 def two_workers(
     artifacts: pathlib.Path, variables: Mapping[str, str] | None = None
-) -> Iterator[tuple[Served, Callable[[], None]]]:
-    """The service, and what waits until none of its first workers is left."""
+) -> Iterator[tuple[Served, Processes]]:
+    """The service, and its first workers."""
     with (
         serving(artifacts, ["--workers", str(WORKERS)], variables=variables) as service,
-        watched(workers_of(service)) as wait_for_workers,
+        contextlib.closing(Processes(workers_of(service))) as workers,
     ):
         assert len(workers_of(service)) == WORKERS
-        yield service, wait_for_workers
+        try:
+            yield service, workers
+        except BaseException:
+            workers.kill()
+            raise
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def service(artifacts: pathlib.Path) -> Iterator[Served]:
     with two_workers(artifacts) as (served, _):
         yield served
 
 
 def test_every_scrape_shows_all_workers(service: Served) -> None:
+    expected = counted(service) + REQUESTS
     ask(service, REQUESTS)
     # A worker counts a request after it has sent the answer.
-    wait_until(lambda: counted(service) == REQUESTS)
-    assert {counted(service) for _ in range(20)} == {REQUESTS}
+    wait_until(lambda: counted(service) == expected)
+    assert {counted(service) for _ in range(20)} == {expected}
 
 
 def test_connections_are_spread_and_each_request_has_one_answer(service: Served) -> None:
+    expected = counted(service) + CONNECTIONS
     with contextlib.ExitStack() as stack:
         connections = [stack.enter_context(connected(service)) for _ in range(CONNECTIONS)]
         for number, connection in enumerate(connections):
@@ -80,17 +86,18 @@ def test_connections_are_spread_and_each_request_has_one_answer(service: Served)
             received = until_closed(connection)
             assert received.startswith(b"HTTP/1.1 200 ")
             assert received.count(b"HTTP/1.1") == 1
-    wait_until(lambda: counted(service) == CONNECTIONS)
-    assert {others_in_flight(service) for _ in range(10)} == {0}
+    wait_until(lambda: counted(service) == expected)
+    wait_until(lambda: others_in_flight(service) == 0)
 
 
 def test_a_worker_that_is_killed(service: Served) -> None:
     """Others go on, a new one comes, nothing is counted back, and no gauge stays behind."""
+    expected = counted(service) + CONNECTIONS
     with contextlib.ExitStack() as stack:
         connections = [stack.enter_context(connected(service)) for _ in range(CONNECTIONS)]
         for connection in connections:
             asked_on(connection)
-        wait_until(lambda: counted(service) == CONNECTIONS)
+        wait_until(lambda: counted(service) == expected)
         workers = workers_by_client_port(service)
         victim = workers[port_of(connections[0])]
         half_sent(connections[0])
@@ -109,9 +116,10 @@ def test_a_worker_that_is_killed(service: Served) -> None:
     ask(service, REQUESTS)
     wait_until(lambda: len(workers_of(service)) == WORKERS)
     assert victim not in workers_of(service)
-    wait_until(lambda: counted(service) == CONNECTIONS + answered + REQUESTS)
-    assert {counted(service) for _ in range(20)} == {CONNECTIONS + answered + REQUESTS}
-    assert {others_in_flight(service) for _ in range(10)} == {0}
+    expected += answered + REQUESTS
+    wait_until(lambda: counted(service) == expected)
+    assert {counted(service) for _ in range(20)} == {expected}
+    wait_until(lambda: others_in_flight(service) == 0)
     assert {status(service, "/readyz") for _ in range(10)} == {200}
     assert "worker died" in service.log()
 
@@ -119,7 +127,7 @@ def test_a_worker_that_is_killed(service: Served) -> None:
 def test_sigterm_drains_all_and_leaves_no_process(artifacts: pathlib.Path) -> None:
     """A request that began is answered, and the exit status says that all went well."""
     variables = {"TOKENIZER_DRAIN_SECONDS": FOR_EVER}
-    with two_workers(artifacts, variables) as (service, wait_for_workers):
+    with two_workers(artifacts, variables) as (service, workers):
         with connected(service) as connection:
             rest = half_sent(connection)
             wait_until(lambda: others_in_flight(service) == 1)
@@ -128,7 +136,7 @@ def test_sigterm_drains_all_and_leaves_no_process(artifacts: pathlib.Path) -> No
             wait_until(lambda: status(service, "/healthz") is None)
             connection.send(rest)
             assert answer_on(connection)[0].status == 200
-        wait_for_workers()
+        workers.wait()
         assert service.process.wait(STOP_SECONDS) == 0
         assert '"level":"error"' not in service.log()
 
@@ -142,16 +150,16 @@ def drain(service: Served) -> None:
 
 def test_sigint_stops_all_without_a_drain(artifacts: pathlib.Path) -> None:
     variables = {"TOKENIZER_DRAIN_SECONDS": FOR_EVER}
-    with two_workers(artifacts, variables) as (service, wait_for_workers):
+    with two_workers(artifacts, variables) as (service, workers):
         service.process.send_signal(signal.SIGINT)
-        wait_for_workers()
+        workers.wait()
         assert service.process.wait(STOP_SECONDS) == 0
 
 
 def test_a_signal_to_every_process_counts_once(artifacts: pathlib.Path) -> None:
     """So do a terminal and systemd: the second one must not skip the drain."""
     variables = {"TOKENIZER_DRAIN_SECONDS": FOR_EVER}
-    with two_workers(artifacts, variables) as (service, wait_for_workers):
+    with two_workers(artifacts, variables) as (service, workers):
         for _ in range(2):
             for worker in workers_of(service):
                 os.kill(worker, signal.SIGTERM)
@@ -162,24 +170,24 @@ def test_a_signal_to_every_process_counts_once(artifacts: pathlib.Path) -> None:
             os.kill(worker, signal.SIGTERM)
         ask(service, 20)
         service.process.send_signal(signal.SIGINT)
-        wait_for_workers()
+        workers.wait()
         assert service.process.wait(STOP_SECONDS) == 0
 
 
 def test_workers_do_not_outlive_their_supervisor(artifacts: pathlib.Path) -> None:
-    with two_workers(artifacts) as (service, wait_for_workers):
+    with two_workers(artifacts) as (service, workers):
         service.process.kill()
         service.process.wait(STOP_SECONDS)
-        wait_for_workers()
+        workers.wait()
         assert status(service, "/healthz") is None
 
 
 def test_a_worker_that_does_not_stop_is_killed(artifacts: pathlib.Path) -> None:
     variables = {"TOKENIZER_SHUTDOWN_SECONDS": "0"}
-    with two_workers(artifacts, variables) as (service, wait_for_workers):
+    with two_workers(artifacts, variables) as (service, workers):
         os.kill(min(workers_of(service)), signal.SIGSTOP)
         service.process.send_signal(signal.SIGTERM)
-        wait_for_workers()
+        workers.wait()
         assert service.process.wait(STOP_SECONDS) == 1
         assert "workers did not stop" in service.log()
 
@@ -228,24 +236,22 @@ def test_what_a_supervisor_may_inherit(
     artifacts: pathlib.Path, tmp_path: pathlib.Path, code: str
 ) -> None:
     """The first process of a container gets all orphans as its children."""
-    with serving(
-        artifacts, ["--workers", str(WORKERS)], variables=with_code(tmp_path, code)
-    ) as service:
-        # Started one after the other: the highest number is a worker's, if they do not wrap.
+    variables = with_code(tmp_path, code)
+    with serving(artifacts, ["--workers", str(WORKERS)], variables=variables) as service:
         before = workers_of(service)
-        os.kill(max(before), signal.SIGKILL)
-        wait_until(lambda: bool(workers_of(service) - before))
+        for worker in before:
+            os.kill(worker, signal.SIGKILL)
+        wait_until(lambda: len(workers_of(service) - before) == WORKERS)
         ask(service, REQUESTS)
         assert service.stop() == 0
 
 
-@pytest.mark.parametrize("first", ["1", "2"])
-def test_a_second_service_can_not_share_the_port(artifacts: pathlib.Path, first: str) -> None:
+def test_a_second_service_can_not_share_the_port(artifacts: pathlib.Path, service: Served) -> None:
     """It would take a part of the connections, in silence."""
-    with serving(artifacts, ["--workers", first]) as service:
-        for second in ("1", "2"):
-            options = ("--port", str(service.port), "--artifacts", str(artifacts))
-            done = run("serve", *options, "--workers", second)
-            assert done.returncode == 1
-            assert f"can't listen on 127.0.0.1:{service.port}" in done.stderr
-        ask(service)
+    for workers in ("1", str(WORKERS)):
+        options = ("--port", str(service.port), "--artifacts", str(artifacts))
+        done = run("serve", *options, "--workers", workers)
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        assert f"can't listen on 127.0.0.1:{service.port}" in line
+    assert {status(service, "/readyz") for _ in range(10)} == {200}

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import select
+import signal
 import socket
 import time
 from typing import TYPE_CHECKING, Any
@@ -169,20 +170,27 @@ def workers_by_client_port(service: Served) -> dict[int, int]:
     return found
 
 
-@contextlib.contextmanager
-def watched(pids: set[int]) -> Iterator[Callable[[], None]]:
-    """Processes that run when the block begins; the function waits until all have ended."""
-    with contextlib.ExitStack() as stack:
-        descriptors = [os.pidfd_open(pid) for pid in pids]
-        for descriptor in descriptors:
-            stack.callback(os.close, descriptor)
+class Processes:
+    """Some running processes, by handles that never come to mean others."""
 
-        def wait() -> None:
-            for descriptor in descriptors:
-                ended, _, _ = select.select([descriptor], [], [], WAIT_SECONDS)
-                assert ended, "a process did not end"
+    def __init__(self, pids: set[int]) -> None:
+        self._handles = [os.pidfd_open(pid) for pid in pids]
 
-        yield wait
+    def wait(self) -> None:
+        """Wait until all have ended."""
+        for handle in self._handles:
+            ended, _, _ = select.select([handle], [], [], WAIT_SECONDS)
+            assert ended, "a process did not end"
+
+    def kill(self) -> None:
+        """End those that still run."""
+        for handle in self._handles:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+
+    def close(self) -> None:
+        for handle in self._handles:
+            os.close(handle)
 
 
 def with_code(folder: pathlib.Path, code: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ from service.api.structs import (
 from service.core.pieces import cut_parts, hold_back, pieces_of
 from service.core.policy import DecodeMode
 from service.core.utf8 import read_utf8
-from service.errors import RequestError, TooManyItems, Validation
+from service.errors import EngineFailure, RequestError, TooManyItems, Validation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,6 +116,8 @@ def decode(request: DecodeRequest, call: Call) -> DecodeResponse | DecodeBatchRe
     for ids in batch:
         try:
             results.append(DecodedIds(**_decode_one(entry, request, ids, call, use)))
+        except EngineFailure:
+            raise  # no fault of the item's own
         except RequestError as error:
             results.append(ItemError(error=item_error(error)))
     return DecodeBatchResponse(**head, results=results)

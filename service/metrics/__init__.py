@@ -12,8 +12,6 @@ first request, and no text of a request can become a label.
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 import mmap
 from bisect import bisect_left
 from typing import TYPE_CHECKING
@@ -26,84 +24,21 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from service.metrics.slots import (
+    DOUBLE_BYTES,
+    SECONDS,
+    STATUS_CLASSES,
+    TOKENS_PER_BYTE,
+    Family,
+    Labels,
+)
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from prometheus_client.metrics_core import Metric
 
-SECONDS = (
-    0.0001,
-    0.00025,
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1,
-    2.5,
-    10,
-)
-"""Bounds of durations: a count of 160 bytes takes 0.1 ms, a text of 2 MiB about half a second."""
-
-TOKENS_PER_BYTE = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0)
-"""Bounds of tokens per byte: English is near 0.22, a script foreign to a tokenizer near 1."""
-
-STATUS_CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
-
-_DOUBLE_BYTES = 8
-
-
-@dataclasses.dataclass(frozen=True)
-class Labels:
-    """The closed sets from which every label comes."""
-
-    routes: Sequence[str]
-    operations: Sequence[str]
-    policies: Sequence[str]
-    reasons: Sequence[str]
-    artifacts: Sequence[tuple[str, str, str]]
-    """(tokenizer, format, fingerprint)."""
-    engines: Sequence[tuple[str, str]]
-    """(library, version)."""
-
-    @property
-    def per_operation(self) -> dict[str, Sequence[str]]:
-        """The labels of what one operation did with one tokenizer."""
-        return {"operation": self.operations, "tokenizer": self.tokenizers}
-
-    @property
-    def tokenizers(self) -> Sequence[str]:
-        """The names of the artifacts."""
-        return [tokenizer for tokenizer, _, _ in self.artifacts]
-
-
-class _Family:
-    """One series: its labels, and where each combination's slots begin in a slab."""
-
-    def __init__(
-        self,
-        start: int,
-        name: str,
-        text: str,
-        labels: dict[str, Sequence[str]],
-        bounds: tuple[float, ...] = (),
-        *,
-        gauge: bool = False,
-    ) -> None:
-        self.name, self.text, self.label_names = name, text, list(labels)
-        self.bounds, self.gauge = bounds, gauge
-        # A histogram has a slot for each bucket, one for +Inf and one for the sum.
-        width = len(bounds) + 2 if bounds else 1
-        combinations = list(itertools.product(*labels.values()))
-        self.places = {
-            combination: start + number * width for number, combination in enumerate(combinations)
-        }
-        self.end = start + len(combinations) * width
+__all__ = ["SECONDS", "STATUS_CLASSES", "TOKENS_PER_BYTE", "Labels", "Metrics"]
 
 
 class Metrics(Collector):
@@ -112,7 +47,7 @@ class Metrics(Collector):
     def __init__(self, labels: Labels, *, slabs: int = 1) -> None:
         """Make room for `slabs` workers. This process writes the first until bind() says other."""
         self._labels = labels
-        self._families: list[_Family] = []
+        self._families: list[Family] = []
         self._add_histograms(labels)
         self._add_counters(labels)
         self._in_flight = self._add("in_flight", "Requests being answered.", {}, gauge=True)
@@ -121,7 +56,7 @@ class Metrics(Collector):
         )
         self._slab_size = self._families[-1].end
         self._slabs = slabs
-        self._mapping = mmap.mmap(-1, self._slab_size * slabs * _DOUBLE_BYTES)
+        self._mapping = mmap.mmap(-1, self._slab_size * slabs * DOUBLE_BYTES)
         self._all = memoryview(self._mapping).cast("d")
         self._slots = self._all
         self.bind(0)
@@ -175,9 +110,9 @@ class Metrics(Collector):
         bounds: tuple[float, ...] = (),
         *,
         gauge: bool = False,
-    ) -> _Family:
+    ) -> Family:
         start = self._families[-1].end if self._families else 0
-        family = _Family(start, f"tokenizer_{name}", text, labels, bounds, gauge=gauge)
+        family = Family(start, f"tokenizer_{name}", text, labels, bounds, gauge=gauge)
         self._families.append(family)
         return family
 
@@ -209,6 +144,39 @@ class Metrics(Collector):
         self._slots[self._tokens.places[operation, tokenizer]] += tokens
         self._slots[self._text_bytes.places[operation, tokenizer]] += text_bytes
 
+    def recorder(
+        self, operation: str, tokenizer: str
+    ) -> Callable[[float, int, int, int, int], None]:
+        """A function that notes one literal text: seconds, ids, bytes, spellings, unknown ids.
+
+        It does what the single calls do, with every place looked up beforehand.
+        """
+        engine = self._operations.places[operation, tokenizer]
+        per_byte = self._tokens_per_byte.places[tokenizer,]
+        tokens_place = self._tokens.places[operation, tokenizer]
+        bytes_place = self._text_bytes.places[operation, tokenizer]
+        engine_sum = engine + len(SECONDS) + 1
+        per_byte_sum = per_byte + len(TOKENS_PER_BYTE) + 1
+
+        def record(
+            seconds: float, tokens: int, text_bytes: int, spellings: int, unknown: int
+        ) -> None:
+            slots = self._slots
+            slots[engine + bisect_left(SECONDS, seconds)] += 1
+            slots[engine_sum] += seconds
+            slots[tokens_place] += tokens
+            slots[bytes_place] += text_bytes
+            if text_bytes:
+                ratio = tokens / text_bytes
+                slots[per_byte + bisect_left(TOKENS_PER_BYTE, ratio)] += 1
+                slots[per_byte_sum] += ratio
+            if spellings:
+                self.count_spellings(tokenizer, "literal", spellings)
+            if unknown:
+                self.count_unknown(tokenizer, unknown)
+
+        return record
+
     def count_spellings(self, tokenizer: str, policy: str, number: int) -> None:
         """Control spellings that stood in texts."""
         self._slots[self._spellings.places[tokenizer, policy]] += number
@@ -233,7 +201,7 @@ class Metrics(Collector):
         """Bytes began (+) or ended (-) to wait for the engine thread."""
         self._slots[self._pending.places[()]] += change
 
-    def _observe(self, family: _Family, labels: tuple[str, ...], value: float) -> None:
+    def _observe(self, family: Family, labels: tuple[str, ...], value: float) -> None:
         slots, start = self._slots, family.places[labels]
         slots[start + bisect_left(family.bounds, value)] += 1
         slots[start + len(family.bounds) + 1] += value
@@ -260,7 +228,7 @@ class Metrics(Collector):
             engines.add_metric(engine, 1)
         yield from (artifacts, engines)
 
-    def _metric(self, family: _Family) -> Metric:
+    def _metric(self, family: Family) -> Metric:
         if family.bounds:
             histogram = HistogramMetricFamily(family.name, family.text, labels=family.label_names)
             for labels, start in family.places.items():
@@ -276,7 +244,7 @@ class Metrics(Collector):
             metric.add_metric(labels, self._sum(place))
         return metric
 
-    def _cumulated(self, family: _Family, start: int) -> Iterator[tuple[str, float]]:
+    def _cumulated(self, family: Family, start: int) -> Iterator[tuple[str, float]]:
         total = 0.0
         for number, bound in enumerate((*family.bounds, float("inf"))):
             total += self._sum(start + number)
