@@ -12,8 +12,10 @@ import msgspec
 
 from service import __version__
 from service.api.descriptions import Descriptions, describe
-from service.catalog.catalog import Entry, load_catalog, load_entry
+from service.catalog.catalog import Entry, certify_entry, load_catalog, load_entry
+from service.catalog.certificates import read_certificates, write_certificates
 from service.catalog.lock import read_lock
+from service.engines.certify import CertificationError
 from service.errors import ArtifactError, SettingsError, UnknownTokenizer
 from service.log import configure_logging
 from service.server.workers import serve as serve_workers
@@ -72,7 +74,7 @@ def serve(host: str | None, port: int | None, workers: int | None, artifacts: st
     # SIGTERM while the artifacts load would be lost.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        catalog = load_catalog(artifacts_root(settings))
+        catalog = load_catalog(artifacts_root(settings), fast=settings.fast == "on")
     except ArtifactError as error:
         _refuse(error)
     try:
@@ -130,6 +132,37 @@ def _rows(artifact: LockedArtifact, fingerprint: str, outcome: str) -> list[Sequ
         )
         for first, file in zip([True] + [False] * len(artifact.file), artifact.file, strict=False)
     ]
+
+
+@main.command()
+@click.argument("names", nargs=-1)
+@click.option("--artifacts", help="Folder with artifacts.lock.")
+def certify(names: tuple[str, ...], artifacts: str | None) -> None:
+    """Compare the fast engine with the references and write certificates beside the lock.
+
+    About a minute an artifact; of all artifacts, or of those NAMED.
+    """
+    root = artifacts_root(_settings(artifacts=artifacts))
+    try:
+        certificates = read_certificates(root)
+        for artifact in read_lock(root):
+            if names and artifact.name not in names:
+                continue
+            certificates.pop(artifact.name, None)
+            try:
+                certificate = certify_entry(root, artifact)
+            except CertificationError as error:
+                click.echo(f"{artifact.name}: not certified: {error}", err=True)
+                continue
+            if certificate is None:
+                click.echo(f"{artifact.name}: no fast engine")
+                continue
+            certificates[artifact.name] = certificate
+            held = f"but for {certificate.exceptions!r}" if certificate.exceptions else "all"
+            click.echo(f"{artifact.name}: {certificate.texts} texts, {held} equal")
+    except ArtifactError as error:
+        _refuse(error)
+    write_certificates(root, certificates.values())
 
 
 @main.command()

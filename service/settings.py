@@ -42,6 +42,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "service."
         ),
     ] = ""
+    fast: Annotated[
+        Literal["on", "off"],
+        Meta(description="Use the fast engine where a certificate proves it exact: on or off."),
+    ] = "on"
     log_requests: Annotated[
         Literal["errors", "all", "off"],
         Meta(description="Which requests write a line to the log: errors, all or off."),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import sentencepiece
 import tiktoken
 import tokenizers
+from hypothesis import strategies as st
 from reference import (
     MinbpeReference,
     SentencePieceReference,
@@ -29,6 +30,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from service.catalog.catalog import load_catalog
 from tests.locks import DATA, LockedFolder
+from tests.mixed_texts import mixed_texts
 
 if TYPE_CHECKING:
     import pathlib
@@ -45,7 +47,9 @@ class Spelling:
     is_control: bool = True
     single_word: bool = False
     normalized: bool = False
-    """Looked for after all others, in the text as the normalizer made it: here, lower-cased."""
+    """Looked for after all others, in the text as the normalizer made it."""
+    lowercase: bool = False
+    """The normalizer makes letters small, those of the spelling, too."""
     after_blank: bool = False
     """Normalized itself, it begins with the blank that the normalizer puts before all text."""
 
@@ -73,6 +77,9 @@ class Limited(Protocol):
     def encode(self, text: str, found: Sequence[Found]) -> list[int]:
         """The ids of `text` with control tokens at the places found."""
 
+    def mask(self, text: str, found: Sequence[Found]) -> list[int]:
+        """1 for each id that is a control token, 0 for those of other text."""
+
 
 def find(
     limited: Limited, text: str, start: int, end: int, allowed: frozenset[str] | None
@@ -89,18 +96,19 @@ def find(
     found: list[tuple[Found, bool]] = []
     for normalized in (False, True):
         some = {
-            spelling.content.lower() if normalized else spelling.content: spelling
+            spelling.content.lower() if spelling.lowercase else spelling.content: spelling
             for spelling in known
             if spelling.normalized is normalized
         }
         if not some:
             continue
+        lowercase = all(spelling.lowercase for spelling in some.values())
         longest_first = sorted(some, key=len, reverse=True)
         pattern = re.compile("|".join(map(re.escape, longest_first)))
         taken = [(one.start, one.end) for one, _ in found]
         edges = [start, *itertools.chain.from_iterable(taken), end]
         for low, high in zip(edges[::2], edges[1::2], strict=True):
-            stretch = text[low:high].lower() if normalized else text[low:high]
+            stretch = text[low:high].lower() if lowercase else text[low:high]
             for match in pattern.finditer(stretch):
                 spelling = some[match[0]]
                 place = Found(low + match.start(), low + match.end(), spelling.content)
@@ -124,6 +132,12 @@ def _marked(text: str, found: Iterable[Found], names: Mapping[str, str]) -> str:
     return text
 
 
+def _mask(limited: Limited, text: str, found: Sequence[Found]) -> list[int]:
+    """Where no other text has the id of a control token."""
+    control_ids = set(limited.controls.values())
+    return [int(token_id in control_ids) for token_id in limited.encode(text, found)]
+
+
 def _names(controls: Iterable[str]) -> dict[str, str]:
     return {content: stand_in(content, n) for n, content in enumerate(sorted(controls))}
 
@@ -145,6 +159,9 @@ class LimitedTiktoken:
     def encode(self, text: str, found: Sequence[Found]) -> list[int]:
         return self._encoding.encode(_marked(text, found, self._names), allowed_special="all")
 
+    def mask(self, text: str, found: Sequence[Found]) -> list[int]:
+        return _mask(self, text, found)
+
 
 class LimitedMinbpe:
     """minbpe's published way with its special tokens under other names."""
@@ -159,6 +176,9 @@ class LimitedMinbpe:
     def encode(self, text: str, found: Sequence[Found]) -> list[int]:
         return self._oracle.encode(_marked(text, found, self._names), None)
 
+    def mask(self, text: str, found: Sequence[Found]) -> list[int]:
+        return _mask(self, text, found)
+
 
 class LimitedTokenizers:
     """A tokenizer.json with its control tokens under other names."""
@@ -170,13 +190,15 @@ class LimitedTokenizers:
         definition["post_processor"] = None
         self.plain = tokenizers.Tokenizer.from_str(json.dumps(definition))
         """As it is, all control tokens recognised."""
+        normalizer = json.dumps(definition["normalizer"]) if definition["normalizer"] else ""
         self.spellings = [
             Spelling(
                 token["content"],
                 is_control=token["content"] in controls,
                 single_word=token["single_word"],
-                normalized=token["normalized"] and definition["normalizer"] is not None,
-                after_blank=token["normalized"] and "Prepend" in json.dumps(definition),
+                normalized=token["normalized"] and bool(normalizer),
+                lowercase=token["normalized"] and "Lowercase" in normalizer,
+                after_blank=token["normalized"] and "Prepend" in normalizer,
             )
             for token in definition["added_tokens"]
         ]
@@ -197,6 +219,13 @@ class LimitedTokenizers:
         marked = _marked(text, found, self._names)
         return self._renamed.encode(marked, add_special_tokens=False)
 
+    def mask(self, text: str, found: Sequence[Found]) -> list[int]:
+        # By what stands there: the id of the unknown token stands for unknown text, too.
+        marked = _marked(text, found, self._names)
+        names = set(self._names.values())
+        pairs = self._encoded(text, found).offsets
+        return [int(marked[start:end].strip() in names) for start, end in pairs]
+
     def literal_offsets(self, text: str) -> list[tuple[int, int]]:
         """The library's own offsets with nothing recognised."""
         return self._encoded(text, []).offsets
@@ -209,6 +238,9 @@ class LimitedSentencePiece:
         self, data: bytes, controls: Mapping[str, int], parsed: Sequence[str] = ()
     ) -> None:
         self.controls = controls
+        self.parsed = frozenset(parsed)
+        self.plain = sentencepiece.SentencePieceProcessor(model_proto=data)
+        """As it is, the parsed pieces recognised."""
         model = sentencepiece_model_pb2.ModelProto()
         model.ParseFromString(data)
         user_defined = [piece.piece for piece in model.pieces if piece.type == piece.USER_DEFINED]
@@ -220,9 +252,7 @@ class LimitedSentencePiece:
         for piece in model.pieces:
             if piece.piece in parsed:
                 piece.piece = self._names[piece.piece]
-        self.processor = sentencepiece.SentencePieceProcessor(
-            model_proto=model.SerializeToString()
-        )
+        self.processor = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
         unseen = {self._names[c]: number for c, number in controls.items() if c not in parsed}
         self._unseen = unseen
         self._pattern = re.compile("(" + "|".join(map(re.escape, unseen)) + ")")
@@ -232,6 +262,9 @@ class LimitedSentencePiece:
         for part in self._pattern.split(_marked(text, found, self._names)):
             ids += [self._unseen[part]] if part in self._unseen else self.processor.encode(part)
         return ids
+
+    def mask(self, text: str, found: Sequence[Found]) -> list[int]:
+        return _mask(self, text, found)
 
 
 @functools.cache
@@ -247,6 +280,14 @@ def limited(name: str) -> Limited:
         return LimitedTokenizers(json.loads(known.to_str()), oracle.controls)
     assert isinstance(oracle, SentencePieceReference)
     return LimitedSentencePiece(oracle.processor.serialized_model_proto(), oracle.controls)
+
+
+def spelling_texts(controls: Mapping[str, int]) -> st.SearchStrategy[str]:
+    """Texts with many control spellings, beside and across each other."""
+    some = sorted(controls)[:6]
+    beside = ["", "", " ", "a", "1", "_", "\n", "hello", " world", "\u00e9", "\U0001f389", "cat"]
+    runs = st.lists(st.sampled_from([*some, *some, *beside]), max_size=8).map("".join)
+    return st.one_of(runs, mixed_texts(controls, max_fragments=6))
 
 
 # ---- artifacts that are made for the tests ------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import TYPE_CHECKING
 
 import regex
@@ -79,4 +80,4 @@ def codepoint_ranges(text: str, parts: Sequence[bytes]) -> list[Pair]:
 def sliced(text: str, places: Iterable[int]) -> list[str]:
     """The text in parts, cut at some places."""
     edges = [0, *sorted({place for place in places if 0 < place < len(text)}), len(text)]
-    return [text[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [text[start:end] for start, end in itertools.pairwise(edges)]

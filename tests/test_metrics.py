@@ -136,6 +136,32 @@ def test_no_two_samples_share_a_place() -> None:
     assert {name: value for name, value in found.items() if name not in infos} == expected
 
 
+@pytest.mark.parametrize("text_bytes", [0, 16])
+@pytest.mark.parametrize("noted", [(0, 0), (2, 3)])
+def test_a_recorder_does_what_the_single_calls_do(text_bytes: int, noted: tuple[int, int]) -> None:
+    spellings, unknown = noted
+    at_once, one_by_one = Metrics(LABELS), Metrics(LABELS)
+    at_once.recorder("encode", "gpt2")(0.25, 4, text_bytes, spellings, unknown)
+    one_by_one.observe_operation("encode", "gpt2", 0.25)
+    one_by_one.count_text("encode", "gpt2", 4, text_bytes)
+    if text_bytes:
+        one_by_one.observe_tokens_per_byte("gpt2", 4 / text_bytes)
+    one_by_one.count_spellings("gpt2", "literal", spellings)
+    one_by_one.count_unknown("gpt2", unknown)
+    assert at_once.render() == one_by_one.render()
+
+
+def test_a_recorder_writes_where_the_worker_is_bound() -> None:
+    """It is made before the fork, and the slab is chosen after it."""
+    metrics = Metrics(LABELS, slabs=2)
+    record = metrics.recorder("encode", "gpt2")
+    metrics.bind(1)
+    record(0.25, 4, 16, 0, 0)
+    metrics.bind(0)
+    record(0.25, 4, 16, 0, 0)
+    assert samples(metrics)["tokens_total{operation=encode,tokenizer=gpt2}"] == 8
+
+
 def test_information_is_there_from_the_start() -> None:
     found = samples(Metrics(LABELS))
     assert {name: value for name, value in found.items() if value} == {
@@ -161,6 +187,7 @@ def test_information_is_there_from_the_start() -> None:
         lambda metrics: metrics.count_unknown("my secret", 1),
         lambda metrics: metrics.count_replacements("my secret", 1),
         lambda metrics: metrics.count_rejected("my reason"),
+        lambda metrics: metrics.recorder("encode", "my secret"),
     ],
 )
 def test_no_label_comes_from_outside(call: Callable[[Metrics], None]) -> None:
@@ -232,18 +259,20 @@ def test_a_status_is_shown_by_its_class(status: int, expected: str) -> None:
 # ---- several workers ----------------------------------------------------------------------
 
 
-def test_a_scrape_sums_all_slabs_whoever_is_asked() -> None:
-    """Whichever worker observed what: the text is the same, to the byte."""
+def test_a_scrape_sums_all_slabs() -> None:
+    """Whichever worker observed what, the text is the same, to the byte."""
     chooser = random.Random(5)  # noqa: S311 - which calls are made is no secret
+    calls = [call for name, (call, _) in CALLS.items() if not name.startswith("add_")]
     one, several = Metrics(LABELS), Metrics(LABELS, slabs=3)
     for _ in range(300):
-        call, _ = chooser.choice(list(CALLS.values()))
-        # Another slab each time: not by bind(), which is for a worker that starts.
-        several._slots = several._all[
-            (slab := chooser.randrange(3)) * several._slab_size : (slab + 1) * several._slab_size
-        ]
+        several.bind(chooser.randrange(3))
+        call = chooser.choice(calls)
         call(one)
         call(several)
+    for slab, change in enumerate((5, 7, -2)):
+        several.bind(slab)
+        several.add_in_flight(change)
+    one.add_in_flight(10)
     assert several.render() == one.render()
 
 

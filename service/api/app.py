@@ -24,6 +24,7 @@ from service.api.pages import (
 from service.api.problems import MEDIA_TYPE, STATUS_OF_CODE, problem_body, problem_headers
 from service.catalog.catalog import library_version
 from service.core.policy import SpecialPolicy
+from service.engines.fast import Difference, FastTokenizer
 from service.errors import Internal, MethodNotAllowed, NotFound, RequestError
 from service.log import logger
 from service.metrics import Labels, Metrics
@@ -50,6 +51,7 @@ def metrics_for(catalog: Catalog, *, slabs: int = 1) -> Metrics:
             reasons=sorted(STATUS_OF_CODE),
             artifacts=artifacts,
             engines=[(library, library_version(library)) for library in libraries],
+            engine_states=[(entry.name, entry.engine_state) for entry in catalog],
         ),
         slabs=slabs,
     )
@@ -65,6 +67,9 @@ class Application:
         self._engine = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine")
         self._settings = settings
         self._metrics = metrics
+        for entry in catalog:
+            if isinstance(entry.tokenizer, FastTokenizer):
+                entry.tokenizer.on_difference = self._note_difference
         self._door = Door(catalog, settings, metrics, self.lifecycle, self._engine)
         self._litestar = Litestar(
             route_handlers=[
@@ -92,6 +97,11 @@ class Application:
             await self._lifespan(receive, send)
         else:
             await send({"type": "websocket.close", "code": 1000})
+
+    def _note_difference(self, difference: Difference) -> None:
+        """Nobody is given wrong ids, but somebody should know: worth an alert."""
+        self._metrics.count_difference(difference.tokenizer)
+        logger.error("the fast engine gave other ids", extra={"fields": difference._asdict()})
 
     async def _lifespan(self, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI
         await receive()

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
+import math
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
 from service.core import provenance
-from service.core.chat import prepared_messages
+from service.core.chat import RESERVED_NAMES, prepared_messages
 from service.core.policy import SpecialPolicy
 from service.core.segments import Segment, recognised
 from service.errors import (
     ChatTemplateFailed,
     ChatTemplateMissing,
     SpecialTokenInText,
+    TextTooLarge,
     TooManyItems,
     Validation,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from service.api.operations import Call
     from service.api.text_fields import ChatRequest
@@ -52,6 +53,8 @@ _KNOWN_KEYS = frozenset(
 _MAX_DEPTH = 64
 """How deep lists and objects may nest in messages, tools and arguments."""
 
+_NO_JSON = "Only JSON values may stand in messages, tools and arguments."
+
 
 class UserText(NamedTuple):
     """A string that the caller wrote, and where in the request it stands (RFC 6901)."""
@@ -72,38 +75,40 @@ def encode_chat(encoder: TextEncoder, request: ChatRequest, call: Call) -> Encod
 
     Raises Validation, ChatTemplateMissing, ChatTemplateFailed, SpecialTokenInText, TextTooLarge.
     """
-    template = encoder.entry.chat_template(tools=bool(request.tools))
+    template = encoder.entry.chat_template(tools=request.tools is not UNSET)
     if template is None:
         raise ChatTemplateMissing
-    _check(request, template, call)
-    chat = _Chat(encoder, request, template, call.limits.max_text_bytes)
+    _check(request, call)
+    limit = call.limits.max_text_bytes
+    contents = list(_contents(request))
+    if sum(len(content.encode()) for content in contents) > limit:
+        raise TextTooLarge(limit)
+    chat = _Chat(encoder, request, template, limit)
     text = chat.render()
     encoded = encoder.encode_spans(text, chat.recognised(text))
     before = encoder.tokenizer.frame.before
     if before and encoded.ids[: len(before)] != list(before):
         encoded = dataclasses.replace(encoded, warnings=[MISSING_SPECIAL_TOKEN])
-    content = _content_tokens(encoder, request)
+    content_count = sum(map(encoder.count_again, contents))
     fields: dict[str, Any] = {
-        "content_count": content,
-        "overhead": len(encoded.ids) - content,
+        "content_count": content_count,
+        "overhead": len(encoded.ids) - content_count,
         "rendered": text if request.rendered else UNSET,
     }
     return EncodedChat(encoded, fields)
 
 
-def _content_tokens(encoder: TextEncoder, request: ChatRequest) -> int:
-    """The content ids of each message's content alone, summed."""
-    total = 0
+def _contents(request: ChatRequest) -> Iterator[str]:
+    """Each message's content, and each text of one that is a list of parts."""
     for message in request.messages or []:
         content = message.get("content")
         for part in content if isinstance(content, list) else [content]:
             text = part.get("text") if isinstance(part, dict) else part
             if isinstance(text, str):
-                total += encoder.count_again(text)
-    return total
+                yield text
 
 
-def _check(request: ChatRequest, template: ChatTemplate, call: Call) -> None:
+def _check(request: ChatRequest, call: Call) -> None:
     messages = request.messages or []
     if request.add_special_tokens:
         raise Validation(
@@ -121,7 +126,7 @@ def _check(request: ChatRequest, template: ChatTemplate, call: Call) -> None:
                 "A message's role is 1 to 64 letters, digits, '_', '.' or '-'.",
                 {"pointer": f"/messages/{index}/role"},
             )
-    if template.reserved & (request.template_arguments or {}).keys():
+    if RESERVED_NAMES & (request.template_arguments or {}).keys():
         raise Validation(
             "template_arguments names what the renderer sets itself.",
             {"pointer": "/template_arguments"},
@@ -142,7 +147,7 @@ class _Chat:
         self._written = list(_user_texts(request))
         self._variables: dict[str, Any] = {
             "messages": prepared_messages(request.messages or []),
-            "tools": request.tools or None,
+            "tools": None if request.tools is UNSET else request.tools,
             "documents": None,
             "add_generation_prompt": request.add_generation_prompt,
             **(request.template_arguments or {}),
@@ -159,35 +164,26 @@ class _Chat:
         Raises SpecialTokenInText, ChatTemplateFailed.
         """
         encoder = self._encoder
-        held = self._spellings_held()
+        self._note_written()
         everywhere = encoder.tokenizer.find_controls(text, None)
         if encoder.policy is SpecialPolicy.SPECIAL and encoder.allowed is None:
             return everywhere
-        if not held and not _could_be_part(everywhere, self._written):
-            return everywhere
-        spans = self._written_by_template(text, held)
+        # Without one there is nothing to tell apart.
+        spans = self._written_by_template(text) if everywhere else []
         if encoder.policy is SpecialPolicy.SPECIAL:
             allowed = encoder.allowed or frozenset()
-            places = {(span.start, span.end) for span in spans}
-            spans += [
-                span
-                for span in everywhere
-                if span.spelling in allowed and (span.start, span.end) not in places
-            ]
-        return sorted(spans)
+            spans = _merged(spans, (span for span in everywhere if span.spelling in allowed))
+        return spans
 
-    def _spellings_held(self) -> frozenset[str]:
-        """The control spellings in what the caller wrote. Raises SpecialTokenInText."""
-        held: set[str] = set()
+    def _note_written(self) -> None:
+        """Look through what the caller wrote. Raises SpecialTokenInText."""
         for pointer, text in self._written:
             self._encoder.note_spellings(text)
-            for span in self._encoder.tokenizer.find_controls(text, None):
-                if self._encoder.policy is SpecialPolicy.REJECT:
+            if self._encoder.policy is SpecialPolicy.REJECT:
+                for span in self._encoder.tokenizer.find_controls(text, None):
                     raise SpecialTokenInText(span.spelling, span.start, pointer)
-                held.add(span.spelling)
-        return frozenset(held)
 
-    def _written_by_template(self, text: str, held: frozenset[str]) -> list[ControlSpan]:
+    def _written_by_template(self, text: str) -> list[ControlSpan]:
         """The control spellings that the template wrote. Raises ChatTemplateFailed.
 
         A second rendering, in which each character knows its writer, tells them apart. It must
@@ -201,28 +197,28 @@ class _Chat:
         writers = provenance.writers_of(traced)
         segments = _segments(text, writers)
         spans = recognised(self._encoder.tokenizer, segments, None, [""] * len(segments))
-        for span in spans:
+        if any(provenance.UNKNOWN in writers[span.start : span.end] for span in spans):
             # What came out of an operation that is not traced may be the caller's.
-            if provenance.UNKNOWN in writers[span.start : span.end] and span.spelling in held:
-                raise ChatTemplateFailed("content_dependent")
-        # A role may be the middle of a marker, but none of its own.
+            raise ChatTemplateFailed("content_dependent")
+        # A role or a number may be the middle of a marker, but none of its own.
         role = provenance.ROLE
         return [span for span in spans if writers[span.start : span.end].strip(role)]
 
 
-def _could_be_part(spans: Sequence[ControlSpan], written: Sequence[UserText]) -> bool:
-    """Whether a text of the caller could be the beginning or the end of one of the spellings.
-
-    The template's own text beside it would have to complete the spelling; a role may be the
-    middle of one, which is what some templates write (`<|` and the role and `|>`).
-    """
-    spellings = {span.spelling for span in spans}
-    return any(
-        text[-size:] == spelling[:size] or text[:size] == spelling[-size:]
-        for _, text in written
-        for spelling in spellings
-        for size in range(1, len(spelling))
-    )
+def _merged(spans: list[ControlSpan], others: Iterable[ControlSpan]) -> list[ControlSpan]:
+    """The spans, and those of the others that overlap none of them; both are in order."""
+    merged: list[ControlSpan] = []
+    waiting = iter(spans)
+    following = next(waiting, None)
+    end = 0
+    for other in others:
+        while following is not None and following.start < other.end:
+            merged.append(following)
+            end = following.end
+            following = next(waiting, None)
+        if other.start >= end:
+            merged.append(other)
+    return [*merged, *([] if following is None else [following]), *waiting]
 
 
 def _traced(variables: dict[str, Any]) -> dict[str, Any]:
@@ -234,17 +230,20 @@ def _traced(variables: dict[str, Any]) -> dict[str, Any]:
     return {str.__str__(name): value for name, value in traced.items()}
 
 
+_RUN = re.compile(b"%b+|[^%b]+" % (provenance.USER, provenance.USER))
+
+
 def _segments(text: str, writers: bytes) -> list[Segment]:
     """The runs of the caller's text, which is literal, and of all other."""
-    segments: list[Segment] = []
-    position = 0
-    user = provenance.USER[0]
-    for is_user, run in itertools.groupby(writers, lambda writer: writer == user):
-        end = position + len(list(run))
-        policy = SpecialPolicy.LITERAL if is_user else SpecialPolicy.SPECIAL
-        segments.append(Segment(text[position:end], policy))
-        position = end
-    return segments
+    return [
+        Segment(
+            text[run.start() : run.end()],
+            SpecialPolicy.LITERAL
+            if writers.startswith(provenance.USER, run.start())
+            else SpecialPolicy.SPECIAL,
+        )
+        for run in _RUN.finditer(writers)
+    ]
 
 
 def _user_texts(request: ChatRequest) -> Iterator[UserText]:
@@ -266,8 +265,12 @@ def _strings(value: Any, pointer: str, depth: int) -> Iterator[UserText]:  # noq
                 yield from _strings(item, f"{pointer}/{index}", depth - 1)
             return
         for number, (key, item) in enumerate(value.items()):
+            if not isinstance(key, str):  # MessagePack allows others
+                raise Validation(_NO_JSON)
             place = key if key in _KNOWN_KEYS else str(number)
             yield UserText(f"{pointer}/{place}", key)
             yield from _strings(item, f"{pointer}/{place}", depth - 1)
-    elif value is not None and not isinstance(value, bool | int | float):
-        raise Validation("Only JSON values may stand in messages, tools and arguments.")
+    elif not (value is None or isinstance(value, bool | int)) and not (
+        isinstance(value, float) and math.isfinite(value)
+    ):
+        raise Validation(_NO_JSON)

@@ -8,7 +8,8 @@ body limit, the placement of the work, and errors.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import functools
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -29,6 +30,7 @@ from service.errors import (
 from service.log import logger
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Executor
 
     from service.api.lifecycle import Lifecycle
@@ -46,6 +48,9 @@ METHODS = ("OPTIONS", "POST")
 _ENCODERS = {JSON: msgspec.json.Encoder().encode, MSGPACK: msgspec.msgpack.Encoder().encode}
 _CONTENT_TYPES = {offered: (b"content-type", offered.encode()) for offered in OFFERED}
 _ALLOW = (b"allow", ", ".join(METHODS).encode())
+
+
+Worked = TypeVar("Worked")
 
 
 class ClientGoneError(Exception):
@@ -102,11 +107,18 @@ class Door:
                 headers.get(b"accept", b""),
             )
             body = await _read_body(receive, exchange, self._settings.max_body_bytes)
-            answer = None
-            if self._takes_short_way and given is asked is JSON and len(body) <= INLINE_BODY_BYTES:
-                answer = short_ways.answer(body)
-            if answer is None:
+            answered = None
+            if self._takes_short_way and given is asked is JSON:
+                if len(body) <= INLINE_BODY_BYTES:
+                    answered = short_ways.answer(body)
+                else:
+                    work = functools.partial(short_ways.answer, body)
+                    answered = await self._in_engine_thread(work, len(body))
+            if answered is None:
                 answer = await self._answer(exchange, operation, reader, (given, asked), body)
+            else:
+                answer = answered.body
+                answered.note()
         except ClientGoneError:
             exchange.finish(499)
         except RequestError as error:
@@ -144,7 +156,7 @@ class Door:
             logger.error("internal error", exc_info=error, extra=_fields(exchange))
             raise Internal from None
 
-    async def _in_engine_thread(self, work: Any, waiting_bytes: int) -> bytes:  # noqa: ANN401
+    async def _in_engine_thread(self, work: Callable[[], Worked], waiting_bytes: int) -> Worked:
         self._metrics.add_pending(waiting_bytes)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._engine, work)

@@ -7,7 +7,7 @@ request that it does not take, for whatever reason, goes the long way, which kno
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from service.catalog.catalog import Catalog, Entry
+    from service.core.tokenizer import Tokenizer
     from service.metrics import Metrics
     from service.settings import Settings
 
@@ -35,16 +36,29 @@ class _PlainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
 _READ = msgspec.json.Decoder(_PlainRequest).decode
 
 
+class Answered(NamedTuple):
+    """An answer, and what the event loop is to note of it: metrics have one writer a process."""
+
+    body: bytes
+    record: Callable[[float, int, int, int, int], None]
+    seconds: float
+    tokens: int
+    text_bytes: int
+    spellings: int
+    unknown: int
+
+    def note(self) -> None:
+        """Note the work in the metrics."""
+        self.record(self.seconds, self.tokens, self.text_bytes, self.spellings, self.unknown)
+
+
 class _Way:
     """One operation with one tokenizer, everything that never changes at hand."""
 
-    __slots__ = ("_begin", "_encode", "_limit", "_record", "_spellings", "_tail", "_unknown_id")
+    __slots__ = ("_limit", "_record", "_spellings", "_tail", "_work")
 
     def __init__(self, operation: str, entry: Entry, limit: int, metrics: Metrics) -> None:
-        tokenizer = entry.tokenizer
-        self._begin: Callable[[list[int], int], bytes] = _BEGINNINGS[operation]
-        self._encode = tokenizer.encode
-        self._unknown_id = tokenizer.unknown_id
+        self._work = _WORKS[operation](entry.tokenizer)
         self._limit = limit
         self._record = metrics.recorder(operation, entry.name)
         self._spellings = entry.spellings
@@ -56,7 +70,7 @@ class _Way:
         }
         self._tail = b"," + _JSON(head)[1:]
 
-    def answer(self, text: str) -> bytes | None:
+    def answer(self, text: str) -> Answered | None:
         """The JSON answer, or None where the long way has more to say."""
         text_bytes = len(text) if text.isascii() else len(text.encode())
         if text_bytes > self._limit:
@@ -67,33 +81,47 @@ class _Way:
         )
         started = clock()
         try:
-            ids = self._encode(text)
+            begin, tokens, unknown = self._work(text, text_bytes)
         except BaseException as error:
             if not is_fault(error):
                 raise
             return None
         seconds = clock() - started
-        unknown = 0 if self._unknown_id is None else ids.count(self._unknown_id)
-        self._record(seconds, len(ids), text_bytes, special, unknown)
-        return b'%b,"special_tokens_added":0,"unknown_tokens":%d%b' % (
-            self._begin(ids, text_bytes),
-            unknown,
-            self._tail,
-        )
+        body = b'%b,"special_tokens_added":0,"unknown_tokens":%d%b' % (begin, unknown, self._tail)
+        return Answered(body, self._record, seconds, tokens, text_bytes, special, unknown)
 
 
-def _counted(ids: list[int], text_bytes: int) -> bytes:
-    count = len(ids)
-    ratio = _JSON(count / text_bytes) if text_bytes else b"null"
-    return b'{"count":%d,"bytes":%d,"tokens_per_byte":%b' % (count, text_bytes, ratio)
+def _counting(tokenizer: Tokenizer) -> Callable[[str, int], tuple[bytes, int, int]]:
+    unknown_id = tokenizer.unknown_id
+
+    def work(text: str, text_bytes: int) -> tuple[bytes, int, int]:
+        if unknown_id is None:
+            count, unknown = tokenizer.count(text), 0
+        else:
+            ids = tokenizer.encode(text)
+            count, unknown = len(ids), ids.count(unknown_id)
+        ratio = _JSON(count / text_bytes) if text_bytes else b"null"
+        begin = b'{"count":%d,"bytes":%d,"tokens_per_byte":%b' % (count, text_bytes, ratio)
+        return begin, count, unknown
+
+    return work
 
 
-def _encoded(ids: list[int], text_bytes: int) -> bytes:
-    return b'{"ids":%b,"count":%d,"bytes":%d' % (_JSON(ids), len(ids), text_bytes)
+def _encoding(tokenizer: Tokenizer) -> Callable[[str, int], tuple[bytes, int, int]]:
+    unknown_id = tokenizer.unknown_id
+
+    def work(text: str, text_bytes: int) -> tuple[bytes, int, int]:
+        ids = tokenizer.encode(text)
+        unknown = 0 if unknown_id is None else ids.count(unknown_id)
+        begin = b'{"ids":%b,"count":%d,"bytes":%d' % (_JSON(ids), len(ids), text_bytes)
+        return begin, len(ids), unknown
+
+    return work
 
 
-_BEGINNINGS = {"count": _counted, "encode": _encoded}
-"""Operation to what its answer begins with."""
+_WORKS = {"count": _counting, "encode": _encoding}
+"""Operation to what it does with a tokenizer: (text, its bytes) to the beginning of its answer,
+the number of its ids, and that of the unknown ones."""
 
 
 class ShortWays:
@@ -103,12 +131,12 @@ class ShortWays:
         self, operation: str, catalog: Catalog, settings: Settings, metrics: Metrics
     ) -> None:
         self._ways: dict[str, _Way] = {}
-        if operation in _BEGINNINGS:
+        if operation in _WORKS:
             for entry in catalog:
                 way = _Way(operation, entry, settings.max_text_bytes, metrics)
                 self._ways |= dict.fromkeys((entry.name, *entry.artifact.aliases), way)
 
-    def answer(self, body: bytes) -> bytes | None:
+    def answer(self, body: bytes) -> Answered | None:
         """The JSON answer to a JSON body, or None for one that goes the long way."""
         try:
             request = _READ(body)

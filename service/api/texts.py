@@ -157,11 +157,11 @@ class TextEncoder:
 
     def count_again(self, text: str) -> int:
         """The content ids of a slice of a text that was read, under the same policy."""
-        policy = self.policy
-        if policy is SpecialPolicy.REJECT:
-            policy = SpecialPolicy.LITERAL  # the whole text was searched, a slice holds no more
+        # Under reject the whole text was searched, and a slice holds no spelling that it doesn't.
+        if self.policy is not SpecialPolicy.SPECIAL:
+            return self._timed(lambda: self.tokenizer.count(text))
         return self._timed(
-            lambda: len(encode_by_policy(self.tokenizer, text, policy, self.allowed, ""))
+            lambda: len(encode_by_policy(self.tokenizer, text, self.policy, self.allowed, ""))
         )
 
     def _checked_size(self, text: str) -> int:

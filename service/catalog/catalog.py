@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from service import __version__
+from service.catalog.certificates import read_certificates
 from service.catalog.chat import load_chat
 from service.catalog.lock import read_lock
+from service.catalog.probes import PROBES, spelling_probes
 from service.catalog.self_test import self_test
 from service.catalog.verify import read_verified
 from service.core.faults import is_fault
 from service.core.fingerprint import fingerprint, vocabulary_digest
 from service.core.spelling import SpellingFinder
+from service.engines.certificate import Certificate
+from service.engines.certify import compare
+from service.engines.fast import build_engine, engine_version, guarded
 from service.errors import ArtifactError, FingerprintMismatch, UnknownTokenizer
 from service.formats import FormatError, formats
 
@@ -46,6 +51,8 @@ class Entry:
         self.artifact = artifact
         self.name = artifact.name
         self.tokenizer = tokenizer
+        self.engine_state = "off"
+        """Whether literal text goes to a fast engine: `fast`, or why it does not."""
         self.spellings = SpellingFinder(tokenizer.controls)
         self.control_ids = frozenset(tokenizer.controls.values())
         self.chat = chat
@@ -117,16 +124,25 @@ class Catalog:
             raise UnknownTokenizer(self._entries) from None
 
 
-def load_catalog(root: Path) -> Catalog:
+def load_catalog(root: Path, *, fast: bool = True) -> Catalog:
     """Verify, build and test every artifact that the lock in `root` pins.
 
+    `fast`: use the fast engine where a certificate beside the lock proves it.
     Raises ArtifactError, with one line, for the first that is refused.
     """
-    return Catalog(load_entry(root, artifact) for artifact in read_lock(root))
+    certificates = read_certificates(root) if fast else {}
+    return Catalog(
+        load_entry(root, artifact, certificates if fast else None) for artifact in read_lock(root)
+    )
 
 
-def load_entry(root: Path, artifact: LockedArtifact) -> Entry:
-    """Verify, build and test one artifact. Raises ArtifactError."""
+def load_entry(
+    root: Path, artifact: LockedArtifact, certificates: Mapping[str, Certificate] | None = None
+) -> Entry:
+    """Verify, build and test one artifact; without `certificates` it has no fast engine.
+
+    Raises ArtifactError.
+    """
     artifact_format = _format_of(artifact)
     try:
         options = msgspec.convert(artifact.options, artifact_format.options)
@@ -142,7 +158,48 @@ def load_entry(root: Path, artifact: LockedArtifact) -> Entry:
             artifact.name,
             f"expected fingerprint {artifact.fingerprint}, found {entry.fingerprint}",
         )
+    if certificates is not None:
+        entry.tokenizer, entry.engine_state = guarded(
+            artifact.name,
+            tokenizer,
+            certificates.get(artifact.name),
+            (entry.fingerprint, reference_version(tokenizer)),
+            lambda: build_engine(artifact.format, files, options),
+        )
     return entry
+
+
+def certify_entry(root: Path, artifact: LockedArtifact) -> Certificate | None:
+    """Compare the fast engine with the reference; None where there is none for the artifact.
+
+    Takes about a minute. Raises ArtifactError, and CertificationError when the ids differ by more
+    than single characters.
+    """
+    entry = load_entry(root, artifact)
+    options = msgspec.convert(artifact.options, formats()[artifact.format].options)
+    engine = build_engine(artifact.format, read_verified(root, artifact), options)
+    if engine is None:
+        return None
+    tokenizer = entry.tokenizer
+    corpus = (*PROBES, *spelling_probes(tokenizer.controls))
+    texts, code_points, exceptions = compare(
+        tokenizer, lambda text: engine.encode_ordinary(text).ids, corpus
+    )
+    return Certificate(
+        artifact=artifact.name,
+        fingerprint=entry.fingerprint,
+        engine=engine_version(),
+        reference=reference_version(tokenizer),
+        texts=texts,
+        code_points=code_points,
+        exceptions=exceptions,
+    )
+
+
+def reference_version(tokenizer: Tokenizer) -> str:
+    """The reference library and its version, as a certificate names it."""
+    library = tokenizer.facts.library
+    return f"{library}=={library_version(library)}"
 
 
 def _format_of(artifact: LockedArtifact) -> Format:

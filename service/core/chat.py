@@ -13,14 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from service.core.chat_environment import (
-    LimitError,
-    PlainEnvironment,
-    TracingEnvironment,
-    begin_run,
-    own,
-)
-from service.core.provenance import join
+from service.core.chat_environment import PlainEnvironment, TracingEnvironment
+from service.core.chat_limits import LimitError, begin_run
+from service.core.provenance import join, made_of, own
+from service.core.tokenizer import ROLES
 from service.errors import ChatTemplateFailed
 
 if TYPE_CHECKING:
@@ -30,11 +26,10 @@ if TYPE_CHECKING:
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 """The names under which a message's reasoning is passed; templates read the first or second."""
 
-RENDERER_NAMES = frozenset(
+RESERVED_NAMES = frozenset(
     {
         "messages",
         "tools",
-        "documents",
         "add_generation_prompt",
         "raise_exception",
         "strftime_now",
@@ -47,9 +42,10 @@ RENDERER_NAMES = frozenset(
         "loop",
         "self",
         "caller",
+        *(f"{role}_token" for role in ROLES),
     }
 )
-"""What a caller's arguments may not be called, beside the names of special tokens."""
+"""What a caller's arguments may not be called."""
 
 
 class ChatTemplate:
@@ -60,11 +56,6 @@ class ChatTemplate:
         self._token_names = dict(token_names)
         self._plain = PlainEnvironment().from_string(source)
         self._tracing = TracingEnvironment().from_string(source)
-
-    @property
-    def reserved(self) -> frozenset[str]:
-        """Names that a caller's arguments may not have."""
-        return RENDERER_NAMES | self._token_names.keys()
 
     def render(
         self,
@@ -84,7 +75,10 @@ class ChatTemplate:
             names = {name: own(token) for name, token in names.items()}
         context = template.new_context({**names, **variables})
         if now is not None:
-            context.vars["strftime_now"] = now.strftime
+            told = now.strftime
+            context.vars["strftime_now"] = (
+                (lambda form: made_of(told(form), form)) if traced else told
+            )
         begin_run()
         pieces: list[str] = []
         size = 0
@@ -94,7 +88,7 @@ class ChatTemplate:
                 if size > max_characters:
                     raise LimitError  # noqa: TRY301 - one place tells all failures apart
                 pieces.append(piece)
-        except (LimitError, MemoryError, RecursionError):
+        except (LimitError, MemoryError, OverflowError, RecursionError):
             raise ChatTemplateFailed("limit") from None
         except Exception as error:  # noqa: BLE001 - a template can raise whatever its data makes it
             # Not the message: it is the template's, but may quote what the caller wrote.

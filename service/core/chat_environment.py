@@ -1,10 +1,8 @@
-"""The sandbox of chat templates: transformers' environment, with steps counted and texts traced."""
+"""The sandbox of chat templates: transformers' environment, within limits, its texts traced."""
 
 from __future__ import annotations
 
-import json
-import threading
-from time import perf_counter
+import functools
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -14,71 +12,70 @@ from jinja2.compiler import CodeGenerator
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from service.core.provenance import TEMPLATE, Traced, join, traced_json
+from service.core import chat_filters, chat_limits, provenance
+from service.core.provenance import UNKNOWN, Traced, own
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from jinja2.compiler import Frame
     from jinja2.parser import Parser
     from jinja2.runtime import Context
 
-MAX_STEPS = 200_000
-"""Turns of loops and calls in one rendering; a long chat of 1,000 messages takes some 20,000."""
+_NOT_OFFERED = ("random", "striptags", "urlize", "wordwrap")
+"""Filters that give another answer each time, or may take more than linear time.
 
-MAX_SECONDS = 1.0
-"""Time of one rendering: for work that steps do not count."""
-
-
-class _Run(threading.local):
-    """What the rendering of this thread has used."""
-
-    steps = 0
-    deadline = 0.0
+A template that names one does not compile, and so refuses the start.
+"""
 
 
-_RUN = _Run()
-
-
-class LimitError(Exception):
-    """A rendering used more than it may."""
-
-
-def begin_run() -> None:
-    """Begin to count the steps of a rendering in this thread."""
-    _RUN.steps, _RUN.deadline = 0, perf_counter() + MAX_SECONDS
-
-
-def _step() -> None:
-    _RUN.steps += 1
-    if _RUN.steps > MAX_STEPS or perf_counter() > _RUN.deadline:
-        raise LimitError
-
-
-def _stepping(values: Iterable[Any]) -> Iterator[Any]:
-    for value in values:
-        _step()
-        yield value
-
-
-class _TracingGenerator(CodeGenerator):
-    """Makes the template's own texts Traced, and keeps the writers where texts are joined."""
-
-    def visit_Const(self, node: nodes.Const, frame: Frame) -> None:  # noqa: N802 - Jinja's name
-        if isinstance(node.value, str):
-            self.write(f"environment.own({node.value!r})")
-        else:
-            super().visit_Const(node, frame)
+class _Generator(CodeGenerator):
+    """Puts the limits where texts are made."""
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802 - Jinja's name
-        self.write("environment.concat((")
+        self.write("environment.concat_values((")
         for part in node.nodes:
             self.visit(part, frame)
             self.write(", ")
         self.write("))")
 
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802 - Jinja's name
+        is_slice = isinstance(node.arg, nodes.Slice)
+        self.write("environment.made(" * is_slice)
+        super().visit_Getitem(node, frame)
+        self.write(")" * is_slice)
+
+    def _output_child_pre(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:  # noqa: ANN401 - Jinja's
+        if frame.eval_ctx.volatile or frame.eval_ctx.autoescape:
+            super()._output_child_pre(node, frame, finalize)
+        else:
+            self.write("environment.text(")
+
+
+class _TracingGenerator(_Generator):
+    """Makes the template's own texts Traced."""
+
+    def visit_Const(self, node: nodes.Const, frame: Frame) -> None:  # noqa: N802 - Jinja's name
+        if isinstance(node.value, str | list | tuple | dict):
+            self.write(_traced_source(node.value))
+        else:
+            super().visit_Const(node, frame)
+
     def _output_const_repr(self, group: Iterable[Any]) -> str:
-        return f"environment.own({super()._output_const_repr(group)})"
+        return _traced_source("".join(group))
+
+
+def _traced_source(value: Any) -> str:  # noqa: ANN401 - any constant
+    """Source of a constant in which every text is the template's own."""
+    if isinstance(value, str):
+        return f"environment.own({value!r})"
+    if isinstance(value, dict):
+        pairs = (f"{_traced_source(key)}: {_traced_source(item)}" for key, item in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, list | tuple):
+        inner = "".join(f"{_traced_source(item)}, " for item in value)
+        return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+    return repr(value)
 
 
 class _Generation(jinja2.ext.Extension):
@@ -87,15 +84,17 @@ class _Generation(jinja2.ext.Extension):
     tags = {"generation"}
 
     def parse(self, parser: Parser) -> nodes.Node | list[nodes.Node]:
-        """The content alone."""
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        """The content alone, in a scope of its own."""
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.Scope(body, lineno=line)
 
 
 class PlainEnvironment(ImmutableSandboxedEnvironment):
     """The sandbox of one template."""
 
-    intercepted_binops = frozenset({"*", "**"})
+    code_generator_class = _Generator
+    intercepted_binops = frozenset({"+", "*", "**", "%"})
 
     def __init__(self) -> None:
         super().__init__(
@@ -103,11 +102,26 @@ class PlainEnvironment(ImmutableSandboxedEnvironment):
             lstrip_blocks=True,
             extensions=[_Generation, jinja2.ext.loopcontrols],
         )
-        self.filters["tojson"] = _tojson
-        self.filters["_stepping"] = _stepping
+        for name in _NOT_OFFERED:
+            del self.filters[name]
+        del self.globals["lipsum"]  # random, too
+        own_filters = {
+            "join": chat_filters.join,
+            "sum": chat_filters.stepping_sum,
+            "tojson": chat_filters.tojson,
+            **self._further_filters(),
+        }
+        for name, function in {**self.filters, **own_filters}.items():
+            self.filters[name] = self._bounded(function, chat_limits.OF_FILTER.get(name))
+        self.filters["_stepping"] = chat_limits.stepping
         self.globals["raise_exception"] = _raise_exception
         self.globals["dict"] = _Dict()
         self.globals["namespace"] = _Namespace
+
+    made = staticmethod(chat_limits.made)
+
+    def _further_filters(self) -> dict[str, Callable[..., Any]]:
+        return {}
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         """Makes each turn of a loop a step."""
@@ -117,90 +131,97 @@ class PlainEnvironment(ImmutableSandboxedEnvironment):
         template.set_environment(self)
         return template
 
+    @staticmethod
+    def text(value: object) -> str:
+        """`str(value)`, as the output has it."""
+        if isinstance(value, str):
+            return value
+        chat_limits.weigh(value)
+        return str(value)
+
+    def concat(self, texts: Iterable[str]) -> str:  # type: ignore[override]  # Jinja's is a function
+        """The texts as one: what macros and blocks put out."""
+        texts = list(texts)
+        chat_limits.expect(sum(map(len, texts)))
+        joined: str = chat_limits.made(self.text("").join(texts))
+        return joined
+
+    def concat_values(self, values: Iterable[object]) -> str:
+        """What `~` makes."""
+        return self.concat(map(self.text, values))
+
+    def _bounded(
+        self, function: Callable[..., Any], estimate: Callable[..., object] | None
+    ) -> Callable[..., Any]:
+        """A filter that is a step, whose result is estimated before and counted after."""
+        given_first = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+        @functools.wraps(function)
+        def bounded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - a filter's
+            chat_limits.step()
+            if estimate is not None:
+                estimate(*args[given_first:], **kwargs)
+            result = chat_limits.made(function(*args, **kwargs))
+            return self.of(result, *args[given_first:], *kwargs.values())
+
+        return bounded
+
+    @staticmethod
+    def of(result: Any, *_: object) -> Any:  # noqa: ANN401 - any value
+        """The result of an operation on these values."""
+        return result
+
     def call(self, context: Context, function: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - Jinja's
         """Each call is a step: a macro can call itself."""
-        _step()
-        return super().call(context, function, *args, **kwargs)
+        chat_limits.step()
+        method = getattr(function, "__wrapped__", function)  # Jinja wraps `format`
+        text = getattr(method, "__self__", None)
+        if not isinstance(text, str):
+            return chat_limits.made(super().call(context, function, *args, **kwargs))
+        args = chat_limits.before_method(method.__name__, text, args, kwargs)
+        result = super().call(context, function, *args, **kwargs)
+        chat_limits.made(result, chat_limits.PIECE_BYTES)
+        return self.of(result, text, *args, *kwargs.values())
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401 - Jinja's
         """A product must not be a way to fill the memory."""
-        _step()
-        if not (isinstance(left, int | float) and isinstance(right, int | float)):
-            sizes = [len(side) if hasattr(side, "__len__") else side for side in (left, right)]
-            if sizes[0] * sizes[1] > MAX_STEPS:
-                raise LimitError
-        elif operator == "**" and abs(right) > _MAX_EXPONENT:
-            raise LimitError
-        return super().call_binop(context, operator, left, right)
-
-
-_MAX_EXPONENT = 64
+        chat_limits.before_operator(operator, left, right)
+        result = chat_limits.made(super().call_binop(context, operator, left, right), 8)
+        return self.of(result, left, right)
 
 
 class TracingEnvironment(PlainEnvironment):
     """The sandbox of a template whose texts remember who wrote them."""
 
     code_generator_class = _TracingGenerator
-    concat = staticmethod(join)
+    text = staticmethod(provenance.text_of)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.own = own
-        self.filters["tojson"] = _traced_tojson
-        self.filters["join"] = _traced_join
+    own = staticmethod(functools.lru_cache(maxsize=4096)(own))
+    """For the constants of templates, which are few."""
 
+    @staticmethod
+    def of(result: Any, *values: object) -> Any:  # noqa: ANN401 - any value
+        """The result, with a writer if it is a text without one.
 
-def own(text: str) -> Traced:
-    """A text that the template wrote."""
-    return Traced(text, TEMPLATE * len(text))
+        Sandboxed `format` makes a Traced of what it put together.
+        """
+        untraced = type(result) is str or (
+            isinstance(result, Traced) and not result.writers.strip(UNKNOWN)
+        )
+        return provenance.made_of(result, *values) if untraced else result
+
+    def _further_filters(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "indent": chat_filters.traced_indent,
+            "safe": provenance.text_of,
+            "string": provenance.text_of,
+            "title": chat_filters.traced_title,
+            "tojson": chat_filters.traced_tojson,
+        }
 
 
 def _raise_exception(message: str) -> None:
     raise jinja2.TemplateError(message)
-
-
-def _tojson(
-    value: Any,  # noqa: ANN401 - any JSON value
-    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - transformers' signature
-    indent: int | str | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,  # noqa: FBT001, FBT002
-) -> str:
-    return json.dumps(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
-    )
-
-
-def _traced_tojson(
-    value: Any,  # noqa: ANN401 - any JSON value
-    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - transformers' signature
-    indent: int | str | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,  # noqa: FBT001, FBT002
-) -> str:
-    return traced_json(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
-    )
-
-
-@jinja2.pass_environment
-def _traced_join(
-    environment: jinja2.Environment,
-    value: Iterable[Any],
-    d: str = "",
-    attribute: str | int | None = None,
-) -> str:
-    if attribute is not None:
-        value = map(jinja2.filters.make_attrgetter(environment, attribute), value)
-    return join(value, d)
 
 
 class _Dict:

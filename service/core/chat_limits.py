@@ -16,8 +16,8 @@ from typing import Any
 
 import jinja2
 
-MAX_STEPS = 200_000
-"""Turns of loops, calls, filters and operators; a chat of 1,000 messages takes some 20,000."""
+MAX_STEPS = 1_000_000
+"""Turns of loops, calls, filters and operators; a chat of 1,000 messages takes some 50,000."""
 
 MAX_SECONDS = 1.0
 """Time of one rendering: for work that steps do not count."""
@@ -28,16 +28,21 @@ MAX_BYTES = 96 * 1024 * 1024
 MAX_CHARACTERS = MAX_BYTES // 4
 """Of one text: a character takes up to four bytes."""
 
+_STEPS_A_LOOK = 8
+
 _MAX_OPTION = 1_000_000
 """Of a width, a length or a precision."""
+
+_MAX_REPEATED = 200_000
+"""Of the items of a product of a text or a list and a number."""
 
 _MAX_BITS = 4096
 """Of the product of two whole numbers."""
 
-_ITEM_BYTES = 32
+ITEM_BYTES = 32
 """What an item of a list takes that a filter or a call made."""
 
-_PIECE_BYTES = 256
+PIECE_BYTES = 256
 """The same for a piece of a text: a text of its own, with its writers."""
 
 _NODE_CHARACTERS = 16
@@ -61,13 +66,14 @@ _RUN = _Run()
 
 def begin_run() -> None:
     """Begin to count what a rendering in this thread uses."""
-    _RUN.steps, _RUN.bytes, _RUN.deadline = 0, 0, perf_counter() + MAX_SECONDS
+    _RUN.steps, _RUN.bytes = 0, 0
+    _RUN.deadline = perf_counter() + MAX_SECONDS
 
 
 def step() -> None:
-    """Count a step. Raises LimitError."""
-    _RUN.steps += 1
-    if _RUN.steps > MAX_STEPS or perf_counter() > _RUN.deadline:
+    """Count a step; look at the clock at some of them. Raises LimitError."""
+    steps = _RUN.steps = _RUN.steps + 1
+    if steps > MAX_STEPS or (not steps % _STEPS_A_LOOK and perf_counter() > _RUN.deadline):
         raise LimitError
 
 
@@ -78,13 +84,16 @@ def stepping(values: Iterable[Any]) -> Iterator[Any]:
         yield value
 
 
-def made(value: Any, item_bytes: int = _ITEM_BYTES) -> Any:  # noqa: ANN401 - any value
+def made(value: Any, item_bytes: int = ITEM_BYTES) -> Any:  # noqa: ANN401 - any value
     """The value, after what it takes was counted. Raises LimitError."""
     if isinstance(value, str):
-        _RUN.bytes += sys.getsizeof(value)
+        size = sys.getsizeof(value)
     elif isinstance(value, list | tuple | dict):
-        _RUN.bytes += len(value) * item_bytes
-    if _RUN.bytes > MAX_BYTES:
+        size = len(value) * item_bytes
+    else:
+        return value
+    size = _RUN.bytes = _RUN.bytes + size
+    if size > MAX_BYTES:
         raise LimitError
     return value
 
@@ -104,20 +113,23 @@ def weigh(*values: Any) -> int:  # noqa: ANN401 - any values
     waiting = list(values)
     while waiting:
         value = waiting.pop()
-        weight += len(value) if isinstance(value, str) else _NODE_CHARACTERS
+        weight += _NODE_CHARACTERS
+        if isinstance(value, str):
+            weight += len(value)
+        elif isinstance(value, dict):
+            waiting += value
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
+        elif isinstance(value, jinja2.utils.Namespace):
+            waiting.append(value._Namespace__attrs)  # noqa: SLF001 - it hides them
+        elif isinstance(value, Collection) and not isinstance(value, jinja2.Undefined):
+            waiting += value
         expect(weight)
-        if isinstance(value, str | jinja2.Undefined):
-            continue
-        if isinstance(value, jinja2.utils.Namespace):
-            value = value._Namespace__attrs  # type: ignore[attr-defined]  # noqa: SLF001 - it hides them
-        if isinstance(value, Mapping):
-            waiting.extend(value.values())
-        if isinstance(value, Collection):
-            waiting.extend(value)
     return weight
 
 
-# ---- what can make much of little: its result is estimated first ----------------------------------
+# ---- what can make much of little: its result is estimated first ----------------------------
 
 _PERCENT_WIDTH = re.compile(r"%[^%A-Za-z]*(?:\*|\d{5})")
 _FORMAT_WIDTH = re.compile(r"\{[^{}]*:[^{}]*(?:\{|\d{5})")
@@ -144,6 +156,11 @@ def _indent(text: Any, width: Any = 4, *_: Any, **__: Any) -> None:  # noqa: ANN
     expect(weigh(text) + (str(text).count("\n") + 1) * size)
 
 
+def _list(value: Any) -> None:  # noqa: ANN401 - any value
+    if isinstance(value, str):
+        expect(len(value) * PIECE_BYTES // 4)
+
+
 def _expandtabs(text: str, tabsize: int = 8) -> None:
     expect(len(text) + text.count("\t") * tabsize)
 
@@ -167,38 +184,38 @@ _OF_METHOD: Mapping[str, Estimate] = {
     "format_map": _format,
     "replace": _replace,
     "translate": _translate,
-} | dict.fromkeys(("center", "ljust", "rjust", "zfill"), _options)
+    **dict.fromkeys(("center", "ljust", "rjust", "zfill"), _options),
+}
 
-_SPLITTING = frozenset({"split", "rsplit", "splitlines", "partition", "rpartition"})
-
-OF_FILTER: Mapping[str, Estimate] = (
-    {"format": _percent, "indent": _indent, "replace": _replace}
-    | dict.fromkeys(("batch", "center", "round", "slice", "truncate"), _options)
-    | dict.fromkeys(
-        (
-            *("capitalize", "e", "escape", "forceescape", "lower", "pprint", "safe", "string"),
-            *("title", "trim", "upper", "urlencode", "wordcount", "xmlattr"),
-        ),
-        weigh,
-    )
-)
+OF_FILTER: Mapping[str, Estimate] = {
+    "format": _percent,
+    "indent": _indent,
+    "list": _list,
+    "replace": _replace,
+    **dict.fromkeys(("batch", "center", "round", "slice", "truncate"), _options),
+    **dict.fromkeys(("capitalize", "lower", "pprint", "string", "title", "trim", "upper"), weigh),
+    **dict.fromkeys(("e", "escape", "forceescape", "safe", "urlencode", "xmlattr"), weigh),
+}
 """What is asked before a filter runs, with its arguments; the last ones make text of anything."""
 
 
-def call_text_method(method: Callable[..., Any], text: str, *args: Any, **named: Any) -> Any:  # noqa: ANN401 - any values
-    """The result of a method of a text. Raises LimitError."""
-    name = method.__name__
+def before_method(
+    name: str, text: str, args: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[Any, ...]:
+    """What to give to a method of a text: the arguments. Raises LimitError."""
     if name == "join":
         args = (list(*args),)
         expect(weigh(args) + len(text) * len(args[0]))
     elif name in _OF_METHOD:
         _OF_METHOD[name](text, *args, **named)
-    return made(method(*args, **named), _PIECE_BYTES if name in _SPLITTING else _ITEM_BYTES)
+    return args
 
 
 def before_operator(operator: str, left: Any, right: Any) -> None:  # noqa: ANN401 - any values
     """Count an operator, `+`, `*`, `**` or `%`. Raises LimitError where its result is too large."""
     step()
+    if operator == "+":
+        return
     if isinstance(left, int) and isinstance(right, int):
         bits = left.bit_length()
         if operator == "**":
@@ -213,6 +230,6 @@ def before_operator(operator: str, left: Any, right: Any) -> None:  # noqa: ANN4
     elif operator == "*":
         sizes = [len(side) if isinstance(side, Collection) else side for side in (left, right)]
         if isinstance(left, Collection) != isinstance(right, Collection) and (
-            sizes[0] * sizes[1] > MAX_STEPS
+            sizes[0] * sizes[1] > _MAX_REPEATED
         ):
             raise LimitError

@@ -2,13 +2,15 @@
 
 A Traced behaves as the str that it is, so a template that looks into a text decides as it would
 without tracing. What a template does with texts (joining, slicing, trimming, splitting,
-replacing) carries the writers along; what it does otherwise gives a str whose writer is UNKNOWN,
-which is never taken for the template's.
+replacing) carries the writers along, character by character. What it does otherwise gives a text
+of the writer of all that it was made of; of several writers, UNKNOWN, which is never taken for
+the template's.
 """
 
 from __future__ import annotations
 
 import json
+import operator
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 if TYPE_CHECKING:
@@ -19,13 +21,15 @@ TEMPLATE = b"t"
 USER = b"u"
 """Written by the caller."""
 ROLE = b"r"
-"""A message's role: the caller's, but of a restricted alphabet."""
+"""A message's role or a number: perhaps the caller's, but of a restricted alphabet."""
 UNKNOWN = b"?"
-"""Came out of an operation that is not traced."""
+"""Made of the texts of several writers by an operation that is not traced."""
 
 
-class Traced(str):  # noqa: SLOT000 - str allows no slots that hold values
+class Traced(str):
     """A str with one writer a character."""
+
+    __slots__ = ("writers",)
 
     writers: bytes
     """As long as the text: TEMPLATE, USER, ROLE or UNKNOWN for each character."""
@@ -46,14 +50,15 @@ class Traced(str):  # noqa: SLOT000 - str allows no slots that hold values
         return Traced(str.__add__(other, self), writers_of(other) + self.writers)
 
     def __mul__(self, times: SupportsIndex) -> Traced:
-        return Traced(str.__mul__(self, times), self.writers * times.__index__())
+        return Traced(str.__mul__(self, times), self.writers * operator.index(times))
 
-    __rmul__ = __mul__
+    def __rmul__(self, times: SupportsIndex) -> Traced:
+        return self * times
 
     def __getitem__(self, key: SupportsIndex | slice) -> Traced:
         if isinstance(key, slice):
             return Traced(str.__getitem__(self, key), self.writers[key])
-        place = key.__index__()
+        place = operator.index(key)
         return Traced(str.__getitem__(self, place), bytes([self.writers[place]]))
 
     def __iter__(self) -> Iterator[str]:
@@ -108,42 +113,79 @@ class Traced(str):  # noqa: SLOT000 - str allows no slots that hold values
 
     def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> Traced:
         if not old:
-            return Traced(str.replace(self, old, new, count), None)
+            return made_of(str.replace(self, old, new, count), self, new)
         return join(self.split(old, count), new)
 
     def join(self, parts: Iterable[str], /) -> Traced:
         return join(parts, self)
 
     def lower(self) -> Traced:
-        return self._same_length(str.lower(self))
+        return self.recased(str.lower(self))
 
     def upper(self) -> Traced:
-        return self._same_length(str.upper(self))
+        return self.recased(str.upper(self))
 
     def title(self) -> Traced:
-        return self._same_length(str.title(self))
+        return self.recased(str.title(self))
 
     def capitalize(self) -> Traced:
-        return self._same_length(str.capitalize(self))
+        return self.recased(str.capitalize(self))
 
-    def _same_length(self, changed: str) -> Traced:
-        """A text whose characters are each one of this text's, if it is as long."""
-        same = len(changed) == len(self)
-        return Traced(changed, self.writers if same else UNKNOWN * len(changed))
+    def recased(self, changed: str) -> Traced:
+        """This text with other cases: each letter became one or more.
+
+        Of a text as long, each is where it was.
+        """
+        if len(changed) == len(self):
+            return Traced(changed, self.writers)
+        return made_of(changed, self)
 
 
-def writers_of(text: object) -> bytes:
+def writers_of(text: str) -> bytes:
     """The writers of a text: unknown for one that is not traced."""
-    if isinstance(text, Traced):
-        return text.writers
-    return UNKNOWN * len(text) if isinstance(text, str) else b""
+    return text.writers if isinstance(text, Traced) else UNKNOWN * len(text)
+
+
+def made_of(result: str, *values: object) -> Traced:
+    """A text that an operation, which is not traced, made of these values."""
+    return Traced(result, _writer_of_all(values) * len(result))
+
+
+def _writer_of_all(values: Iterable[object]) -> bytes:
+    """The one writer of all texts in the values; the text of a number alone is like a role."""
+    found: set[bytes] = set()
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            written = writers_of(value)
+            found.add(written[:1] if written == written[:1] * len(written) else UNKNOWN)
+        elif isinstance(value, dict):
+            waiting += value
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
+        elif not (value is None or isinstance(value, bool | int | float)):
+            return UNKNOWN
+    found.discard(b"")
+    return ROLE if not found else found.pop() if len(found) == 1 else UNKNOWN
+
+
+def text_of(value: object) -> Traced:
+    """`str(value)` with the writers."""
+    return value if isinstance(value, Traced) else made_of(str(value), value)
+
+
+def own(text: str) -> Traced:
+    """A text that the template wrote."""
+    return Traced(text, TEMPLATE * len(text))
 
 
 def join(parts: Iterable[object], separator: str = "") -> Traced:
     """`separator.join(map(str, parts))` with the writers."""
-    texts = [str(part) for part in parts]
+    texts = [text_of(part) for part in parts]
     return Traced(
-        str.join(separator, texts), writers_of(separator).join(writers_of(text) for text in texts)
+        str.join(separator, texts), writers_of(separator).join(each.writers for each in texts)
     )
 
 
@@ -175,24 +217,22 @@ def traced_json(
         "separators": separators,
         "sort_keys": sort_keys,
     }
+    if any(isinstance(option, str) and '"' in option for option in (indent, *(separators or ()))):
+        return made_of(json.dumps(value, **options), value, indent, separators)
     # The pure Python encoder gives one chunk a string, in the order of the text.
     strings = iter(_strings(value, sort_keys=sort_keys))
-    chunks: list[object] = []
+    chunks: list[str] = []
+    writers: list[bytes] = []
     for chunk in json.JSONEncoder(**options).iterencode(value):
+        chunks.append(chunk)
         start = chunk.find('"')
         if start < 0:
-            chunks.append(_own(chunk))
+            writers.append(TEMPLATE * len(chunk))
             continue
-        written = writers_of(next(strings, ""))
-        writer = written[:1] if written and written == written[:1] * len(written) else UNKNOWN
+        writer = _writer_of_all([next(strings)])
         end = chunk.rindex('"') + 1
-        chunks += [_own(chunk[:start]), Traced(chunk[start:end], writer * (end - start))]
-        chunks.append(_own(chunk[end:]))
-    return join(chunks)
-
-
-def _own(text: str) -> Traced:
-    return Traced(text, TEMPLATE * len(text))
+        writers += (TEMPLATE * start, writer * (end - start), TEMPLATE * (len(chunk) - end))
+    return Traced("".join(chunks), b"".join(writers))
 
 
 def _strings(value: Any, *, sort_keys: bool) -> Iterator[str]:  # noqa: ANN401 - any JSON value

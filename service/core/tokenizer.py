@@ -72,6 +72,10 @@ class Tokenizer(Protocol):
         """Content ids with every control spelling read as ordinary text."""
         ...
 
+    def count(self, text: str) -> int:
+        """How many ids `encode` gives."""
+        ...
+
     def encode_special(self, text: str) -> list[int]:
         """Content ids as the reference library gives them, control spellings recognised."""
         ...

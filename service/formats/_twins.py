@@ -83,6 +83,10 @@ class Twins:
         """Content ids with no control spelling recognised."""
         return _ids(self._twin, text)
 
+    def count(self, text: str) -> int:
+        """How many ids `encode` gives."""
+        return len(self.encode(text))
+
     def encode_special(self, text: str) -> list[int]:
         """Content ids as the library gives them."""
         return _ids(self.reference, text)

@@ -138,6 +138,10 @@ class MinbpeTokenizer:
     def _encode_chunk(self, chunk: str) -> tuple[int, ...]:
         return tuple(merge_pairs(chunk.encode(), self._merges))
 
+    def count(self, text: str) -> int:
+        """How many ids `encode` gives."""
+        return len(self.encode(text))
+
     def encode_special(self, text: str) -> list[int]:
         """Content ids, every special token recognised."""
         return self.encode_spans(text, self.find_controls(text, None))

@@ -91,6 +91,10 @@ class SentencePieceTokenizer:
         ids: list[int] = self._twin.encode(text)
         return ids
 
+    def count(self, text: str) -> int:
+        """How many ids `encode` gives."""
+        return len(self.encode(text))
+
     def encode_special(self, text: str) -> list[int]:
         """Content ids: control pieces split the text, user-defined ones are the library's own."""
         unseen = [span for span in self.find_controls(text, None) if span.spelling in self._unseen]

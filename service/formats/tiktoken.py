@@ -79,6 +79,10 @@ class TiktokenTokenizer:
         """Content ids, every special token's spelling read as text."""
         return _within_limits(self._encoding.encode_ordinary, text)
 
+    def count(self, text: str) -> int:
+        """How many ids `encode` gives."""
+        return len(self.encode(text))
+
     def encode_special(self, text: str) -> list[int]:
         """Content ids, every special token recognised."""
         return _within_limits(self._encode_all_special, text)

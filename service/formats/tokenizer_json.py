@@ -55,6 +55,7 @@ class TokenizerJsonTokenizer:
         self.decodes_apart = self._decoding is not None and not self._decoding.leading_blanks
         self._sizes = Sizes(self.vocabulary)
         self.encode = self._twins.encode
+        self.count = self._twins.count
         self.encode_special = self._twins.encode_special
         self.encode_spans = self._twins.encode_spans
         self.find_controls = self._twins.find_controls

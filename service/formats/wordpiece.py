@@ -67,6 +67,7 @@ class WordPieceTokenizer:
         self.pair_frame: PairFrame | None = None
         self.decodes_apart = False
         self.encode = self._twins.encode
+        self.count = self._twins.count
         self.encode_special = self._twins.encode_special
         self.encode_spans = self._twins.encode_spans
         self.find_controls = self._twins.find_controls

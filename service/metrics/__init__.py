@@ -98,6 +98,11 @@ class Metrics(Collector):
         self._replacements = self._add(
             "decode_replacements", "U+FFFD put for bytes that are not UTF-8.", per_tokenizer
         )
+        self._differences = self._add(
+            "engine_differences",
+            "Texts for which the fast engine gave other ids than the reference; alert on any.",
+            per_tokenizer,
+        )
         self._rejected = self._add(
             "rejected", "Requests answered with an error, by its code.", {"reason": labels.reasons}
         )
@@ -189,6 +194,10 @@ class Metrics(Collector):
         """U+FFFD that decoding put."""
         self._slots[self._replacements.places[tokenizer,]] += number
 
+    def count_difference(self, tokenizer: str) -> None:
+        """The fast engine and the reference gave different ids."""
+        self._slots[self._differences.places[tokenizer,]] += 1
+
     def count_rejected(self, reason: str) -> None:
         """One request was answered with an error."""
         self._slots[self._rejected.places[reason,]] += 1
@@ -226,7 +235,14 @@ class Metrics(Collector):
         )
         for engine in self._labels.engines:
             engines.add_metric(engine, 1)
-        yield from (artifacts, engines)
+        fast = GaugeMetricFamily(
+            "tokenizer_fast_engine",
+            "Whether literal text goes to the fast engine, and why not where it does not.",
+            labels=["tokenizer", "state"],
+        )
+        for tokenizer, state in self._labels.engine_states:
+            fast.add_metric((tokenizer, state), float(state == "fast"))
+        yield from (artifacts, engines, fast)
 
     def _metric(self, family: Family) -> Metric:
         if family.bounds:

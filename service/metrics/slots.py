@@ -48,6 +48,8 @@ class Labels:
     """(tokenizer, format, fingerprint)."""
     engines: Sequence[tuple[str, str]]
     """(library, version)."""
+    engine_states: Sequence[tuple[str, str]] = ()
+    """(tokenizer, state of its fast engine)."""
 
     @property
     def per_operation(self) -> dict[str, Sequence[str]]:

@@ -46,6 +46,8 @@ def serve(settings: Settings, catalog: Catalog) -> int:
 
     Raises OSError when the port is taken.
     """
+    states = {entry.name: entry.engine_state for entry in catalog}
+    logger.info("fast engine", extra={"fields": {"tokenizers": states}})
     listeners = bind_for_workers(settings)
     metrics = metrics_for(catalog, slabs=settings.workers)
     # What is loaded is shared with the workers until one writes to it, and the collector writes

@@ -33,6 +33,9 @@ SERIES = {
     "tokenizer_pending_bytes": ("gauge", set()),
     "tokenizer_artifact_info": ("gauge", {"tokenizer", "format", "fingerprint"}),
     "tokenizer_engine_info": ("gauge", {"library", "version"}),
+    # Beyond the contract: the fast engine.
+    "tokenizer_engine_differences_total": ("counter", {"tokenizer"}),
+    "tokenizer_fast_engine": ("gauge", {"tokenizer", "state"}),
 }
 PAGES = {
     "/healthz",

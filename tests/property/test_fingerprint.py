@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2 as model_proto
 
 from service.catalog.catalog import Entry, load_catalog
-from service.core.fingerprint import canonical_json, fingerprint
+from service.core.fingerprint import canonical_json, fingerprint, vocabulary_digest
 from service.formats import formats
 from tests.fuzzing import property_settings
 from tests.locks import EMBEDDED_LOCK, LockedFolder
@@ -447,6 +447,22 @@ def test_canonical_json_is_json_with_sorted_keys(value: Any) -> None:
     assert len(canonical_json(value)) <= len(expected.encode()) + 5 * expected.count("\\")
     if not any(character in expected for character in "\\\x7f"):
         assert canonical_json(value).decode() == expected
+
+
+VOCABULARIES = st.dictionaries(
+    st.sampled_from([0, 1, 2, 97, 256, 2**32]), st.binary(max_size=2), max_size=4
+)
+
+
+@property_settings(100)
+@given(VOCABULARIES, VOCABULARIES)
+def test_equal_vocabularies_alone_have_equal_digests(
+    one: dict[int, bytes], other: dict[int, bytes]
+) -> None:
+    assert (vocabulary_digest(one) == vocabulary_digest(other)) == (one == other)
+    assert vocabulary_digest(one) == vocabulary_digest(dict(reversed(one.items())))
+    moved = {token_id + 1: token for token_id, token in one.items()}
+    assert (vocabulary_digest(moved) == vocabulary_digest(one)) == (not one)
 
 
 @property_settings(30)

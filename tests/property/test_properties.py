@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,19 +94,25 @@ def test_sentencepiece_gives_the_text_as_it_normalized_it(
     tokenizer, oracle = tokenizer_of(artifact), reference(artifact)
     assert isinstance(oracle, SentencePieceReference)
     compared: set[str] = set()
+    between = re.compile("(" + "|".join(map(re.escape, tokenizer.controls)) + ")")
+
+    def normalized(text: str) -> str:
+        # The library writes a blank as U+2581 and puts one before all; nothing has none.
+        return oracle.processor.normalize(text).replace("\u2581", " ").removeprefix(" ")
 
     @property_settings(60)
     @given(texts(tokenizer.controls), st.lists(st.text(IN_T5), min_size=3))
     def check(some: list[str], within: list[str]) -> None:
-        for text in (*some, *within):
-            ids = tokenizer.encode(text)
-            if artifact == "t5-base" and tokenizer.unknown_id in ids:
+        for text in (*some, *within, "<s> a </s> b".join(within)):
+            ids, special = tokenizer.encode(text), tokenizer.encode_special(text)
+            if artifact == "t5-base" and tokenizer.unknown_id in (*ids, *special):
                 continue  # Text outside its vocabulary is lost: round_trip is "lossy".
             compared.add(text)
-            # The library writes a blank as U+2581 and puts one before all; nothing has none.
-            normalized = oracle.processor.normalize(text).replace("\u2581", " ")
-            expected = normalized.removeprefix(" ")
-            assert tokenizer.decode_bytes(ids).decode() == expected, ascii(text)
+            assert tokenizer.decode_bytes(ids).decode() == normalized(text), ascii(text)
+            # Each stretch between control tokens is a text of its own.
+            parts = between.split(text)
+            expected = [p if p in tokenizer.controls else normalized(p) for p in parts]
+            assert tokenizer.decode_bytes(special).decode() == "".join(expected), ascii(text)
 
     check()
     assert len(compared) > 40

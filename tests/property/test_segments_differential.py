@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import NOTHING, NAMES, reference
+from reference import NAMES, NOTHING, reference
 
 from service.core.policy import SpecialPolicy
 from service.core.segments import Segment, join, recognised
 from service.errors import SpecialTokenInText
 from tests.fuzzing import property_settings
-from tests.mixed_texts import mixed_texts, subsets
-from tests.recognised import MADE, LimitedTokenizers, find, limited, limited_made, made
+from tests.mixed_texts import subsets
+from tests.recognised import (
+    MADE,
+    LimitedTokenizers,
+    find,
+    limited,
+    limited_made,
+    made,
+    spelling_texts,
+)
 from tests.slowly import sliced
 
 if TYPE_CHECKING:
@@ -54,19 +62,11 @@ def pair_of(
     return pair
 
 
-def texts_of(controls: Mapping[str, int]) -> st.SearchStrategy[str]:
-    """Texts with many control spellings, beside and across each other."""
-    some = sorted(controls)[:6]
-    beside = ["", "", " ", "a", "1", "_", "\n", "hello", " world", "\u00e9", "\U0001f389", "cat"]
-    runs = st.lists(st.sampled_from([*some, *some, *beside]), max_size=8).map("".join)
-    return st.one_of(runs, mixed_texts(controls, max_fragments=6))
-
-
 def cases_of(controls: Mapping[str, int]) -> st.SearchStrategy[list[Case]]:
     """Texts, where to cut them, and a policy for each part."""
     policies = st.sampled_from([SpecialPolicy.LITERAL, SpecialPolicy.SPECIAL])
     case = st.tuples(
-        texts_of(controls),
+        spelling_texts(controls),
         st.lists(st.integers(1, 300), max_size=4),
         st.lists(policies, min_size=5, max_size=5),
     )
@@ -167,7 +167,7 @@ def test_the_limited_references_are_the_references(
         special = lambda text, _: library.encode(text, add_special_tokens=False).ids  # noqa: E731
 
     @property_settings(20)
-    @given(st.lists(texts_of(oracle.controls), min_size=AT_ONCE, max_size=AT_ONCE))
+    @given(st.lists(spelling_texts(oracle.controls), min_size=AT_ONCE, max_size=AT_ONCE))
     def compare(texts: list[str]) -> None:
         for text in texts:
             if special is not None:

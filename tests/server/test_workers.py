@@ -45,16 +45,15 @@ def two_workers(
     artifacts: pathlib.Path, variables: Mapping[str, str] | None = None
 ) -> Iterator[tuple[Served, Processes]]:
     """The service, and its first workers."""
-    with (
-        serving(artifacts, ["--workers", str(WORKERS)], variables=variables) as service,
-        contextlib.closing(Processes(workers_of(service))) as workers,
-    ):
-        assert len(workers_of(service)) == WORKERS
-        try:
-            yield service, workers
-        except BaseException:
-            workers.kill()
-            raise
+    with serving(artifacts, ["--workers", str(WORKERS)], variables=variables) as service:
+        # It is ready as soon as one of them is.
+        wait_until(lambda: len(workers_of(service)) == WORKERS)
+        with contextlib.closing(Processes(workers_of(service))) as workers:
+            try:
+                yield service, workers
+            except BaseException:
+                workers.kill()
+                raise
 
 
 @pytest.fixture(scope="module")
@@ -236,11 +235,9 @@ def test_what_a_supervisor_may_inherit(
     artifacts: pathlib.Path, tmp_path: pathlib.Path, code: str
 ) -> None:
     """The first process of a container gets all orphans as its children."""
-    variables = with_code(tmp_path, code)
-    with serving(artifacts, ["--workers", str(WORKERS)], variables=variables) as service:
+    with two_workers(artifacts, with_code(tmp_path, code)) as (service, workers):
         before = workers_of(service)
-        for worker in before:
-            os.kill(worker, signal.SIGKILL)
+        workers.kill()
         wait_until(lambda: len(workers_of(service) - before) == WORKERS)
         ask(service, REQUESTS)
         assert service.stop() == 0

@@ -145,12 +145,18 @@ def taken_port() -> Iterator[int]:
 
 
 def workers_of(service: Served) -> set[int]:
-    """The processes that the service's own process started."""
+    """The processes that the service's own process started, and that run."""
     pid = service.process.pid
     children = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
     if not children.exists():
         pytest.skip("this system does not list a process's children")
-    return set(map(int, children.read_text(encoding="ascii").split()))
+    running = set()
+    for child in children.read_text(encoding="ascii").split():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            stat = pathlib.Path(f"/proc/{child}/stat").read_text(encoding="utf-8")
+            if stat.rpartition(")")[2].split()[0] not in "ZX":
+                running.add(int(child))
+    return running
 
 
 def workers_by_client_port(service: Served) -> dict[int, int]:

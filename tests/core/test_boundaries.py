@@ -1,0 +1,159 @@
+"""service.core.boundaries against the rules of docs/budgets.md, each said slowly."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import regex
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.core import boundaries
+from service.core.boundaries import BOUNDARY_VERSION, cuts_before, words_from
+from tests.fuzzing import property_settings
+
+LINE_ENDS = "\n\r\v\f\x85\u2028\u2029"
+CLOSERS = ")]}\u300d\u201d\u2019"
+TRIES = 3
+SEEN = boundaries._LOOK_AHEAD
+"""How many characters after the window a rule may see."""
+
+
+def ends_paragraph(text: str, brim: int, place: int) -> bool:
+    """After a blank line, and no further one follows that can be seen."""
+    seen = text[place : brim + SEEN]
+    before = regex.search(r"\n[^\S\n]*\n\Z", text[:place])
+    return bool(before) and not regex.match(r"[^\S\n]*\n", seen)
+
+
+def ends_line(text: str, _: int, place: int) -> bool:
+    return text[place - 1] in LINE_ENDS and text[place - 1 : place + 1] != "\r\n"
+
+
+def ends_sentence(text: str, brim: int, place: int) -> bool:
+    head, following = text[:place], text[place : brim + SEEN][:1]
+    stop = regex.search(r"""[.!?\u2026][\p{Pe}\p{Pf}"']*\s+\Z""", head)
+    if stop and following and not following.isspace() and not regex.match(r"\p{Ll}", following):
+        return True
+    wide = regex.search(r"[\u3002\uff01\uff1f\uff61][\p{Pe}\p{Pf}]*\Z", head)
+    return bool(wide) and following not in tuple(CLOSERS)
+
+
+def begins_word(text: str, _: int, place: int) -> bool:
+    following = text[place : place + 1]
+    return text[place - 1].isspace() and bool(following) and not following.isspace()
+
+
+RULES = (ends_paragraph, ends_line, ends_sentence, begins_word)
+"""From the highest. What makes a boundary may stand before the window; the cut is in it."""
+
+
+WINDOWS = st.tuples(
+    st.lists(
+        st.sampled_from(["a", "B", " ", " ", "\n", "\r\n", ".", "\u3002", ")", '"', "\u2028"]),
+        max_size=40,
+    ).map("".join),
+    st.integers(0, 60),
+    st.integers(0, 60),
+)
+
+
+@property_settings(800)
+@given(WINDOWS)
+def test_cuts_come_by_level_and_from_the_brim(window: tuple[str, int, int]) -> None:
+    text, one, other = window
+    middle, brim = sorted((one % (len(text) + 1), other % (len(text) + 1)))
+    cuts = list(cuts_before(text, middle, brim))
+    assert all(middle < cut <= brim for cut in cuts)
+    expected: list[int] = []
+    for rule in RULES:
+        holding = [p for p in range(brim, middle, -1) if rule(text, brim, p)]
+        expected += holding[:TRIES]
+    assert cuts[: len(expected)] == expected, (ascii(text), middle, brim)
+    assert len(cuts) <= len(expected) + TRIES
+
+
+@property_settings(300)
+@given(WINDOWS)
+def test_what_is_far_after_the_window_does_not_matter(window: tuple[str, int, int]) -> None:
+    text, one, other = window
+    middle, brim = sorted((one % (len(text) + 1), other % (len(text) + 1)))
+    if brim + SEEN < len(text):
+        changed = text[: brim + SEEN] + "\n\nZ. Z \u3002" * 3
+        assert list(cuts_before(changed, middle, brim)) == list(cuts_before(text, middle, brim))
+
+
+EXAMPLES = [
+    ("One two.\n\nThree four five", ["One two.\n\n"]),
+    ("One two.\n \t\n\n  Three four", ["One two.\n \t\n\n"]),
+    ("One two\nThree four", ["One two\n"]),
+    ("One two\r\nThree four", ["One two\r\n"]),
+    ("One two. Three four", ["One two. "]),
+    ('"One two!" Three four', ['"One two!" ']),
+    ("One (two?)  Three four", ["One (two?)  "]),
+    ("\u4e00\u4e8c\u3002\u4e09\u56db", ["\u4e00\u4e8c\u3002"]),
+    ("\u300c\u4e00\u4e8c\u3002\u300d\u4e09\u56db", ["\u300c\u4e00\u4e8c\u3002\u300d"]),
+    ("see e.g. this one", ["see e.g. this "]),
+    ("one two three", ["one two "]),
+]
+"""A text, and where it is cut first when all of it is the window."""
+
+
+@pytest.mark.parametrize(("text", "kept"), EXAMPLES, ids=lambda value: ascii(value)[:20])
+def test_examples(text: str, kept: list[str]) -> None:
+    first = next(iter(cuts_before(text, 0, len(text) - 1)))
+    assert [text[:first]] == kept
+
+
+@pytest.mark.parametrize("text", ["can't", "3.14", "1,000", "a.b"])
+def test_what_a_reader_takes_for_one_word_is_cut_at_no_boundary(text: str) -> None:
+    """UAX #29 looks at two characters after an apostrophe or a point (WB6, WB12)."""
+    whole = {found.start() for found in regex.finditer(r"(?w)\b", text)}
+    for brim in range(1, len(text)):
+        assert set(cuts_before(text, 0, brim)) <= whole, brim
+
+
+def test_words_of_a_script_without_blanks() -> None:
+    text = "\u30ab\u30bf\u30ab\u30ca\u6f22\u5b57"  # four letters of one script, two of another
+    assert next(iter(cuts_before(text, 0, 5))) == 5  # between two ideographs
+    assert next(iter(cuts_before(text, 0, 4))) == 4  # where the scripts meet
+    assert list(cuts_before(text, 0, 3)) == []
+
+
+def test_a_window_without_any_boundary() -> None:
+    assert list(cuts_before("abcdefgh", 2, 6)) == []
+    assert list(cuts_before("", 0, 0)) == []
+    assert list(cuts_before("a b", 2, 2)) == []
+
+
+@property_settings(200)
+@given(WINDOWS)
+def test_the_first_word_of_a_stretch(window: tuple[str, int, int]) -> None:
+    text, one, other = window
+    start, end = sorted((one % (len(text) + 1), other % (len(text) + 1)))
+    words = [
+        place
+        for place in range(max(start, 1), end)
+        if text[place - 1].isspace() and not text[place].isspace()
+    ]
+    assert words_from(text, start, end) == (words[0] if words else start)
+
+
+PINNED = {
+    "1": "0:7 7:16 16:26 26:38 38:45 45:52 52:60",
+}
+"""What each version makes of a text: another answer needs another version."""
+
+PINNED_TEXT = 'Aa b.\n\n"Cc dd?" Ee f.g Hh\u3002ii jj\nkk ll mm nn\r\noo pp. Qq rr\u2028ss'
+
+
+def test_the_version_moves_with_the_rules() -> None:
+    cuts = [0]
+    while cuts[-1] < len(PINNED_TEXT):
+        start = cuts[-1]
+        brim = min(start + 12, len(PINNED_TEXT))
+        fitting = cuts_before(PINNED_TEXT, start + (brim - start) // 2, brim)
+        cuts.append(next(fitting, brim) if brim < len(PINNED_TEXT) else brim)
+    shown = " ".join(f"{start}:{end}" for start, end in itertools.pairwise(cuts))
+    assert shown == PINNED[BOUNDARY_VERSION]
