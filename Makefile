@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help venv serve test fuzz lint format types check bench load golden docs lock clean
+.PHONY: help venv serve test fuzz lint format types check bench bench-quick load golden docs lock clean
 
 help: ## Show this help
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
 venv: $(READY) ## Create the virtual environment from the hashed lock
 
@@ -22,7 +22,7 @@ serve: venv ## Verify the artifacts and serve them on 127.0.0.1:8000
 	$(BIN)/tokenizer-service serve
 
 test: venv ## Run the tests (under five minutes on two cores)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 fuzz: venv ## Compare with the reference libraries on ten times as many random texts
 	FUZZ_EXAMPLES=20000 $(BIN)/python -m pytest --timeout 3600 tests/property
@@ -41,8 +41,12 @@ types: venv ## Check types with mypy and (based)pyright
 
 check: lint types test ## Everything that CI runs
 
-bench: venv ## Measure the service beside what people run instead
-	$(BIN)/python benchmarks/run.py
+bench: venv ## Measure the service beside what people run instead; write docs/performance.md
+	PYTHON=$(PYTHON) benchmarks/peers.sh
+	$(BIN)/python benchmarks/run.py --write
+
+bench-quick: venv ## The same in under two minutes: rough figures, printed
+	$(BIN)/python benchmarks/run.py --quick
 
 load: venv ## Load a local service for 30 seconds and check every answer
 	$(BIN)/python loadtests/run.py

@@ -39,7 +39,7 @@ def fastokens_call(kind: str, name: str) -> Callable[[str], Any]:
     path = _ARTIFACTS / name / f"{name}.tiktoken"
     whole = fastokens.Tokenizer.from_tiktoken(str(path), encoding=name)
     if kind == "encode":
-        return whole.encode
+        return lambda text: whole.encode_ordinary(text).ids
     return lambda text: len(whole.encode_batch_flat([text])[0]) // 4
 
 

@@ -46,17 +46,17 @@ def service(artifacts: Path | None = None, workers: int = 1) -> Spec:
     )
 
 
-def bare(workers: int = 1) -> Spec:
-    """The ASGI app without a framework, with the service's own engines and all its artifacts."""
+def bare(names: Sequence[str] = (), *, workers: int = 1) -> Spec:
+    """The ASGI app without a framework, with the service's own engines. No names: all artifacts."""
     return Spec(
         f"bare ASGI of {workers}",
         (sys.executable, *_UVICORN, "--workers", str(workers), "bare:app"),
-        (("BENCH_ENGINE", "service"),),
+        (("BENCH_ENGINE", "service"), ("BENCH_NAMES", ",".join(names))),
     )
 
 
 def bare_reference(names: Sequence[str]) -> Spec:
-    """The same with the reference libraries, for some artifacts."""
+    """The same with the reference libraries."""
     return Spec(
         "reference in bare ASGI",
         (sys.executable, *_UVICORN, "bare:app"),

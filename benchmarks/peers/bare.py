@@ -1,8 +1,8 @@
 """The least that can serve /count and /encode: one ASGI function, msgspec and an engine.
 
 No limits, metrics, ids of requests, or answers to what is wrong; everything is worked on at once
-in the event loop. BENCH_ENGINE is `service` (the engines of the service itself, for all embedded
-artifacts) or `reference` (the libraries alone, for the artifacts in BENCH_NAMES).
+in the event loop. BENCH_ENGINE is `service` (the engines that the service itself uses) or
+`reference` (the libraries alone). BENCH_NAMES are the artifacts; none means all embedded ones.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from typing import Any
 
 import msgspec
 
-from service.catalog.catalog import load_catalog
+from service.catalog.catalog import load_entry
+from service.catalog.certificates import read_certificates
+from service.catalog.lock import read_lock
 from service.settings import prepare_libraries
 
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "scripts"))
 
 from reference import NOTHING, reference  # noqa: E402 - found by the line above
-
 
 _Encode = Callable[[str], list[int]]
 _Count = Callable[[str], int]
@@ -44,13 +45,19 @@ class Encoded(msgspec.Struct):
     count: int
 
 
-def _engines() -> dict[str, tuple[_Encode, _Count]]:
+def engines(kind: str, names: list[str]) -> dict[str, tuple[_Encode, _Count]]:
     """Tokenizer to what encodes and what counts."""
     prepare_libraries()
-    if os.environ["BENCH_ENGINE"] == "service":
-        catalog = load_catalog(_ROOT / "artifacts")
-        return {entry.name: (entry.tokenizer.encode, entry.tokenizer.count) for entry in catalog}
-    return {name: _of_library(name) for name in os.environ["BENCH_NAMES"].split(",")}
+    if kind == "reference":
+        return {name: _of_library(name) for name in names}
+    root = _ROOT / "artifacts"
+    certificates = read_certificates(root)
+    entries = [
+        load_entry(root, artifact, certificates)
+        for artifact in read_lock(root)
+        if not names or artifact.name in names
+    ]
+    return {entry.name: (entry.tokenizer.encode, entry.tokenizer.count) for entry in entries}
 
 
 def _of_library(name: str) -> tuple[_Encode, _Count]:
@@ -58,7 +65,10 @@ def _of_library(name: str) -> tuple[_Encode, _Count]:
     return encode, lambda text: len(encode(text))
 
 
-ENGINES = _engines()
+ENGINES = engines(
+    os.environ.get("BENCH_ENGINE", "service"),
+    [name for name in os.environ.get("BENCH_NAMES", "").split(",") if name],
+)
 _read = msgspec.json.Decoder(Request).decode
 _write = msgspec.json.Encoder().encode
 

@@ -44,7 +44,7 @@ def row_7(bench: Bench) -> Iterator[Outcome]:
     small, large = _small(bench), _large(bench)
     servers = {
         "service": bench.fleet.get(subjects.service()),
-        "all inline": bench.fleet.get(subjects.bare()),
+        "all inline": bench.fleet.get(subjects.bare([_TOKENIZER])),
     }
     seconds = bench.plan.seconds
     takers = {}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from benchmarks.bench import Bench
     from benchmarks.load import Load
     from benchmarks.measure import Outcome
-    from benchmarks.servers import Fleet, Running
+    from benchmarks.servers import Fleet
 
 _SCRIPT = Path(__file__).resolve().parent.parent / "raw_engine.py"
 _TOKENIZER = "cl100k_base"

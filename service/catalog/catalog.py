@@ -60,7 +60,7 @@ class Entry:
         self.fingerprint = fingerprint(
             artifact_format=artifact.format,
             files=[(file.role, file.sha256) for file in artifact.file],
-            options=msgspec.to_builtins(options),
+            options=options.in_force(),
             controls=tokenizer.controls,
             before=tokenizer.frame.before,
             after=tokenizer.frame.after,

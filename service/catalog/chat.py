@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import msgspec
 
 from service.core.chat import ChatTemplate
@@ -47,7 +46,7 @@ def load_chat(
         sources = _sources(files, config)
         names = _token_names(tokenizer, config)
         compiled = {name: ChatTemplate(source, names) for name, source in sources.items()}
-    except (jinja2.TemplateError, UnicodeDecodeError, TypeError, KeyError) as error:
+    except Exception as error:  # noqa: BLE001 - Jinja and Python refuse sources in many ways
         raise ArtifactError(
             artifact.name, f"the chat template can't be used: {type(error).__name__}: {error}"
         ) from None

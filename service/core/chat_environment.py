@@ -131,15 +131,9 @@ class PlainEnvironment(ImmutableSandboxedEnvironment):
         template.set_environment(self)
         return template
 
-    @staticmethod
-    def text(value: object) -> str:
-        """`str(value)`, as the output has it."""
-        if isinstance(value, str):
-            return value
-        chat_limits.weigh(value)
-        return str(value)
+    text = staticmethod(chat_filters.text)
 
-    def concat(self, texts: Iterable[str]) -> str:  # type: ignore[override]  # Jinja's is a function
+    def concat(self, texts: Iterable[str]) -> str:
         """The texts as one: what macros and blocks put out."""
         texts = list(texts)
         chat_limits.expect(sum(map(len, texts)))
@@ -194,7 +188,7 @@ class TracingEnvironment(PlainEnvironment):
     """The sandbox of a template whose texts remember who wrote them."""
 
     code_generator_class = _TracingGenerator
-    text = staticmethod(provenance.text_of)
+    text = staticmethod(chat_filters.traced_text)
 
     own = staticmethod(functools.lru_cache(maxsize=4096)(own))
     """For the constants of templates, which are few."""
@@ -213,8 +207,8 @@ class TracingEnvironment(PlainEnvironment):
     def _further_filters(self) -> dict[str, Callable[..., Any]]:
         return {
             "indent": chat_filters.traced_indent,
-            "safe": provenance.text_of,
-            "string": provenance.text_of,
+            "safe": chat_filters.traced_text,
+            "string": chat_filters.traced_text,
             "title": chat_filters.traced_title,
             "tojson": chat_filters.traced_tojson,
         }

@@ -9,10 +9,10 @@ import jinja2
 from jinja2 import filters
 
 from service.core import chat_limits, provenance
-from service.core.provenance import own
+from service.core.provenance import Traced, own
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from service.core.chat_environment import PlainEnvironment
 
@@ -44,6 +44,22 @@ def stepping_sum(
     return filters.do_sum(environment, chat_limits.stepping(iterable), attribute, start)
 
 
+def text(value: object) -> str:
+    """`str(value)`, as the output has it."""
+    if isinstance(value, str):
+        return value
+    chat_limits.weigh(value)
+    return str(value)
+
+
+def traced_text(value: object) -> Traced:
+    """The same, with writers."""
+    if isinstance(value, Traced):
+        return value
+    chat_limits.weigh(value)
+    return provenance.text_of(value)
+
+
 def tojson(
     value: Any,  # noqa: ANN401 - any JSON value
     ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - transformers' signature
@@ -51,28 +67,14 @@ def tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,  # noqa: FBT001, FBT002
 ) -> str:
-    """`json.dumps`, in chunks where the options can make much of little."""
-    options: dict[str, Any] = {
-        "ensure_ascii": ensure_ascii,
-        "indent": indent,
-        "separators": separators,
-        "sort_keys": sort_keys,
-    }
-    chat_limits.weigh(value)
+    """`json.dumps`."""
+    encoder = _Encoder(
+        ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
     if indent is None and separators is None:
-        return json.dumps(value, **options)
-    chat_limits.expect((len(indent) if isinstance(indent, str) else indent or 0) * _MAX_JSON_DEPTH)
-    chunks: list[str] = []
-    size = 0
-    for chunk in json.JSONEncoder(**options).iterencode(value):
-        size += len(chunk)
-        chat_limits.expect(size)
-        chunks.append(chunk)
-    return "".join(chunks)
-
-
-_MAX_JSON_DEPTH = 1000
-"""Deeper ones Python does not write."""
+        chat_limits.weigh(value)
+        return encoder.encode(value)
+    return "".join(encoder.chunks(value))
 
 
 def traced_tojson(
@@ -82,14 +84,34 @@ def traced_tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,  # noqa: FBT001, FBT002
 ) -> str:
-    """The same, with writers; the plain rendering went first, so its size is known."""
-    return provenance.traced_json(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
+    """The same, with writers."""
+    encoder = _Encoder(
+        ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
+    chunks = encoder.chunks(value)
+    if any(isinstance(option, str) and '"' in option for option in (indent, *(separators or ()))):
+        return provenance.made_of("".join(chunks), value, indent, separators)
+    return provenance.traced_json(value, chunks, sort_keys=sort_keys)
+
+
+class _Encoder(json.JSONEncoder):
+    """Writes JSON in chunks, which options can make much larger than the value."""
+
+    def chunks(self, value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
+        """The text in chunks of at most one string each. Raises LimitError."""
+        chat_limits.weigh(value)
+        indent: Any = self.indent or 0
+        width = len(indent) if isinstance(indent, str) else indent
+        chat_limits.expect(width * _MAX_JSON_DEPTH)
+        size = 0
+        for chunk in self.iterencode(value):
+            size += len(chunk)
+            chat_limits.expect(size)
+            yield chunk
+
+
+_MAX_JSON_DEPTH = 1000
+"""Deeper ones Python does not write."""
 
 
 def traced_indent(
@@ -100,7 +122,7 @@ def traced_indent(
 ) -> str:
     """Jinja's `indent`."""
     indention = width if isinstance(width, str) else own(" " * width)
-    lines = (provenance.text_of(value) + "\n").splitlines()
+    lines = (traced_text(value) + "\n").splitlines()
     for number, line in enumerate(lines):
         if first if number == 0 else line or blank:
             lines[number] = indention + line
@@ -109,5 +131,5 @@ def traced_indent(
 
 def traced_title(value: Any) -> str:  # noqa: ANN401 - what a filter is given
     """Jinja's `title`."""
-    text = provenance.text_of(value)
-    return text.recased(filters.do_title(text))
+    written = traced_text(value)
+    return written.recased(filters.do_title(written))

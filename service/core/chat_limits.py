@@ -131,7 +131,7 @@ def weigh(*values: Any) -> int:  # noqa: ANN401 - any values
 
 # ---- what can make much of little: its result is estimated first ----------------------------
 
-_PERCENT_WIDTH = re.compile(r"%[^%A-Za-z]*(?:\*|\d{5})")
+_PERCENT_WIDTH = re.compile(r"%(?:\([^)]*\))?[^%A-Za-z]*(?:\*|\d{5})")
 _FORMAT_WIDTH = re.compile(r"\{[^{}]*:[^{}]*(?:\{|\d{5})")
 
 

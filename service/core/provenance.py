@@ -9,7 +9,6 @@ the template's.
 
 from __future__ import annotations
 
-import json
 import operator
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
@@ -204,27 +203,20 @@ def traced_values(value: Any, writer: bytes) -> Any:  # noqa: ANN401 - any JSON 
 
 def traced_json(
     value: Any,  # noqa: ANN401 - any JSON value
+    chunks: Iterable[str],
     *,
-    ensure_ascii: bool,
-    indent: int | str | None,
-    separators: tuple[str, str] | None,
     sort_keys: bool,
 ) -> Traced:
-    """`json.dumps` with the writers of strings; its own punctuation is the template's."""
-    options: dict[str, Any] = {
-        "ensure_ascii": ensure_ascii,
-        "indent": indent,
-        "separators": separators,
-        "sort_keys": sort_keys,
-    }
-    if any(isinstance(option, str) and '"' in option for option in (indent, *(separators or ()))):
-        return made_of(json.dumps(value, **options), value, indent, separators)
-    # The pure Python encoder gives one chunk a string, in the order of the text.
+    """The JSON of a value with the writers of strings; its punctuation is the template's.
+
+    `chunks` are those of Python's JSONEncoder.iterencode: each holds one string at most, in the
+    order of the text, and no other quotation marks.
+    """
     strings = iter(_strings(value, sort_keys=sort_keys))
-    chunks: list[str] = []
+    texts: list[str] = []
     writers: list[bytes] = []
-    for chunk in json.JSONEncoder(**options).iterencode(value):
-        chunks.append(chunk)
+    for chunk in chunks:
+        texts.append(chunk)
         start = chunk.find('"')
         if start < 0:
             writers.append(TEMPLATE * len(chunk))
@@ -232,7 +224,7 @@ def traced_json(
         writer = _writer_of_all([next(strings)])
         end = chunk.rindex('"') + 1
         writers += (TEMPLATE * start, writer * (end - start), TEMPLATE * (len(chunk) - end))
-    return Traced("".join(chunks), b"".join(writers))
+    return Traced("".join(texts), b"".join(writers))
 
 
 def _strings(value: Any, *, sort_keys: bool) -> Iterator[str]:  # noqa: ANN401 - any JSON value

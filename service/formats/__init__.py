@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import importlib
 import pkgutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -20,14 +20,37 @@ if TYPE_CHECKING:
     from service.core.tokenizer import Tokenizer
 
 
-class Options(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
-):
-    """Base of each format's options.
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of each format's options: an option that the format does not know is an error."""
 
-    An option that the format does not know is an error. One with its default value is left out
-    of the fingerprint, so that a format may gain an option without moving any fingerprint.
-    """
+    unordered: ClassVar[frozenset[str]] = frozenset()
+    """Lists of which the order means nothing."""
+
+    def in_force(self) -> dict[str, Any]:
+        """What the fingerprint covers: the options that differ from their defaults.
+
+        Writing a default out, or a set in another order, changes nothing, and a format may gain
+        an option without moving any fingerprint.
+        """
+        values: dict[str, Any] = msgspec.to_builtins(self)
+        defaults = msgspec.structs.fields(self)
+        return {
+            field.name: sorted(values[field.name])
+            if field.name in self.unordered
+            else values[field.name]
+            for field in defaults
+            if getattr(self, field.name) != _default_of(field) and values[field.name] != _NOTHING
+        }
+
+
+_NOTHING: dict[str, list[str]] = {"before": [], "after": []}
+"""A template that puts nothing around is none."""
+
+
+def _default_of(field: msgspec.structs.FieldInfo) -> object:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default
 
 
 class FormatError(Exception):

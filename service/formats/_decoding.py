@@ -50,26 +50,34 @@ def byte_decoding(definition: Definition) -> ByteDecoding | None:
 
 
 def _sequence(steps: list[Definition]) -> ByteDecoding | None:
-    """Replace U+2581, ByteFallback, Fuse, Strip, in that order, each where it is needed.
+    """The steps that the converters of Llama, Mistral and Gemma write, each where it is needed.
 
-    This is what the converters of Llama, Mistral and Gemma write; another order means another
-    thing and is left to the library.
+    Replace of U+2581, ByteFallback, Fuse, and Strip of blanks at the start; or ByteFallback and
+    Metaspace. Another step or order means another thing and is left to the library.
     """
     kinds = [step["type"] for step in steps]
     if kinds == ["ByteLevel"]:
         return ByteDecoding()
+    if kinds == ["ByteFallback", "Metaspace"]:
+        return byte_decoding({"decoder": steps[1]})
     strip = 0
-    if kinds and kinds[-1] == "Strip":
+    if kinds[-2:] == ["Fuse", "Strip"]:
         last = steps[-1]
-        if last["content"] != " " or last["stop"] != 0 or "Fuse" not in kinds:
+        if last["content"] != " " or last["stop"] != 0:
             return None
         strip = last["start"]
         kinds = kinds[:-1]
-    if kinds not in (["Replace", "ByteFallback", "Fuse"], ["Replace", "ByteFallback"]):
-        return None
-    if steps[0]["pattern"] != {"String": "\u2581"} or steps[0]["content"] != " ":
-        return None
-    return ByteDecoding(leading_blanks=strip)
+    if kinds[-1:] == ["Fuse"]:
+        kinds = kinds[:-1]
+    if kinds == ["Replace", "ByteFallback"]:
+        replaces_blank = steps[0]["pattern"] == {"String": "\u2581"} and steps[0]["content"] == " "
+        return ByteDecoding(leading_blanks=strip) if replaces_blank else None
+    return ByteDecoding(leading_blanks=strip) if kinds == ["ByteFallback"] else None
+
+
+def has_byte_pieces(definition: Definition) -> bool:
+    """Whether `<0xNN>` pieces stand for bytes: the model makes them, or the decoder reads them."""
+    return bool(definition["model"].get("byte_fallback")) or uses(definition, "ByteFallback")
 
 
 def uses(definition: Definition, kind: str) -> bool:

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import copy
 import functools
-import secrets
 from typing import TYPE_CHECKING
 
 from service.core.alignment import MarkedText, Offset, RangeAlignment
 from service.core.spelling import SpellingFinder
 from service.core.tokenizer import ControlSpan
 from service.formats import FormatError
+from service.formats._common import stand_in
 from service.formats._library import frame_of, load, pair_frame_of
 
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ class Twins:
         # Framing is done with these ids; what else a post-processor does is to trim offsets.
         self.reference.post_processor = None
         definition["post_processor"] = None
-        self._stand_ins = {spelling: _stand_in(spelling) for spelling in controls}
+        self._stand_ins = {spelling: stand_in(spelling) for spelling in controls}
         self._twin = load(_renamed(definition, self._stand_ins))
-        for spelling, stand_in in self._stand_ins.items():
-            if self._twin.token_to_id(stand_in) != controls[spelling]:
+        for spelling, name in self._stand_ins.items():
+            if self._twin.token_to_id(name) != controls[spelling]:
                 raise FormatError(f"the id of {spelling!r} can't be kept apart from its spelling")
         self._spotters = functools.lru_cache(maxsize=_SPOTTERS_KEPT)(
             functools.partial(_Spotter, definition, frozenset(controls))
@@ -153,11 +153,16 @@ class _Spotter:
         if not self._wanted or (self._finder is not None and not self._finder.find(text)):
             return []
         (encoding,) = self._tokenizer.encode_batch([text], add_special_tokens=False)
-        return [
-            ControlSpan(start, end, self._spellings[token_id])
-            for token_id, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
-            if token_id and self._spellings[token_id] in self._wanted
-        ]
+        spans: list[ControlSpan] = []
+        for token_id, (start, end) in zip(encoding.ids, encoding.offsets, strict=True):
+            spelling = self._spellings.get(token_id)
+            if spelling in self._wanted:
+                # A normalizer that prepends a blank makes it a part of what is looked for.
+                inside = text.find(spelling, start, end)
+                if inside >= 0:
+                    start, end = inside, inside + len(spelling)  # noqa: PLW2901 - narrowed
+                spans.append(ControlSpan(start, end, spelling))
+        return spans
 
 
 def special_added_tokens(controls: Mapping[str, int]) -> list[Definition]:
@@ -180,15 +185,6 @@ def _ids(tokenizer: HuggingFaceTokenizer, text: str) -> list[int]:
     # encode() holds the GIL for the whole call, 0.4 s a MB; the batch call releases it.
     ids: list[int] = tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
     return ids
-
-
-def _stand_in(spelling: str) -> str:
-    """A random string that behaves in a text as `spelling` does but can't be guessed.
-
-    The first and last characters stay: a neighbour marked `single_word` looks at them. The
-    letters between are such that no normalizer in use changes them.
-    """
-    return spelling[0] + secrets.token_hex(16) + spelling[-1]
 
 
 def _renamed(definition: Definition, names: Mapping[str, str]) -> Definition:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import secrets
 from typing import TYPE_CHECKING, Any
 
 import sentencepiece
@@ -12,7 +11,7 @@ from service.core.alignment import MarkedText, Offset, RangeAlignment
 from service.core.spelling import SpellingFinder, encode_stretches, split_at
 from service.core.tokenizer import ControlSpan, Facts
 from service.formats import Format, FormatError, Options
-from service.formats._common import Template, checked_parts, roles_by_spelling
+from service.formats._common import Template, checked_parts, roles_by_spelling, stand_in
 from service.formats._sentencepiece_model import (
     Piece,
     check_bytes_covered,
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 class SentencePieceOptions(Options, frozen=True):
     """What a .model does not say."""
+
+    unordered = frozenset({"parse_special", "ordinary_pieces"})
 
     parse_special: list[str] = []
     """Pieces that are control spellings although the model calls them user-defined."""
@@ -63,9 +64,7 @@ class SentencePieceTokenizer:
         parsed = {spelling: user_defined[spelling] for spelling in options.parse_special}
         self._ordinary = frozenset(user_defined) - frozenset(parsed)
         self.controls: Mapping[str, int] = self._unseen | parsed
-        self._stand_ins = {
-            spelling: f"{spelling[0]}{secrets.token_hex(16)}{spelling[-1]}" for spelling in parsed
-        }
+        self._stand_ins = {spelling: stand_in(spelling) for spelling in parsed}
         self._reference = _processor(model)
         self._twin = _processor(renamed(model, self._stand_ins)) if parsed else self._reference
         self._finder = functools.lru_cache(maxsize=256)(self._build_finder)

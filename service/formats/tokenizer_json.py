@@ -12,7 +12,7 @@ from service.core.tokenizer import ROLES, Facts
 from service.formats import Format, FormatError, Options
 from service.formats._byte_level import UTF8_BYTES, letters_to_bytes
 from service.formats._common import Sizes, checked_parts, roles_by_spelling
-from service.formats._decoding import ByteDecoding, byte_decoding, uses
+from service.formats._decoding import ByteDecoding, byte_decoding, has_byte_pieces, uses
 from service.formats._definition import Definition, parse_definition, parse_object
 from service.formats._library import parts_by_pairs
 from service.formats._twins import Twins
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 class TokenizerJsonOptions(Options, frozen=True):
     """What a tokenizer.json does not say."""
+
+    unordered = frozenset({"ordinary_added_tokens"})
 
     ordinary_added_tokens: list[str] = []
     """Added tokens that are ordinary vocabulary although the file's flags would make them
@@ -127,7 +129,7 @@ def _vocabulary(
         in_model = {piece for piece, _ in in_model}
     byte_level = uses(definition, "ByteLevel")
     blank = uses(definition, "Metaspace") or _replaces_blank(definition)
-    byte_fallback = bool(definition["model"].get("byte_fallback"))
+    byte_fallback = has_byte_pieces(definition)
     vocabulary: dict[int, bytes] = {}
     for token_id, token in tokens.items():
         if token_id in added and (token not in in_model or not byte_level):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from service.core.tokenizer import Facts
 from service.formats import Format, FormatError, Options
@@ -34,6 +34,13 @@ class WordPieceOptions(Options, frozen=True):
     """Further special tokens, spelling to id, beside the five of BERT that the vocabulary has."""
     continuing_subword_prefix: str = "##"
     template: Template | None = None
+
+    def in_force(self) -> dict[str, Any]:
+        """See Options; `strip_accents` as `lowercase` says is what its absence means."""
+        values = super().in_force()
+        if values.get("strip_accents") == self.lowercase:
+            del values["strip_accents"]
+        return values
 
 
 class WordPieceTokenizer:

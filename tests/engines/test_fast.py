@@ -1,4 +1,4 @@
-"""The fast engine's guard: where it answers, where the reference does, and what a difference does."""
+"""The fast engine's guard: where it answers, where the reference does, what a difference does."""
 
 from __future__ import annotations
 
@@ -177,4 +177,4 @@ def test_comparing_finds_the_character_at_fault(
     with pytest.raises(CertificationError):
         compare(tokenizer, wrong_on("b"), ["a"])
     with pytest.raises(CertificationError):
-        compare(tokenizer, wrong_on("we\u00e9"), ["we\u00e9 and \u00e9we", "we", "\u00e9we\u00e9"])
+        compare(tokenizer, wrong_on("zq"), ["\u00e9zq"])

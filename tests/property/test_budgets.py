@@ -232,10 +232,10 @@ def test_chunk(artifact: str, boundary: str, catalog: Catalog) -> None:
         overlap = min(overlap, case.max_tokens // 2)
         for text in case.texts:
             answer = refused(
-                lambda: asker.chunk(  # noqa: B023
+                lambda: asker.chunk(
                     text,  # noqa: B023
                     case.max_tokens,
-                    overlap_tokens=overlap,  # noqa: B023
+                    overlap_tokens=overlap,
                     boundary=boundary,
                 )
             )
