@@ -66,7 +66,7 @@ CLOCK = {
     },
 }
 ARGUMENTS = {
-    "place": "K\u00f6ln \"am Rhein\"",
+    "place": 'K\u00f6ln "am Rhein"',
     "days": 3,
     "exact": True,
     "limit": None,
@@ -87,7 +87,12 @@ def _call(arguments: Any, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     return {"role": "assistant", "tool_calls": [call], **more}
 
 
-RESULT = {"role": "tool", "name": "get_weather", "tool_call_id": "call00001", "content": "21 \u00b0C"}
+RESULT = {
+    "role": "tool",
+    "name": "get_weather",
+    "tool_call_id": "call00001",
+    "content": "21 \u00b0C",
+}
 
 
 def _chat(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
@@ -126,7 +131,9 @@ CHATS: dict[str, dict[str, Any]] = {
     ),
     "think in content": _with_assistant(content="<think>\nLet me see.\n</think>\n\n21."),
     "think in a question": _chat(_user("What does </think> mean, and <think>?")),
-    "unicode": _chat(_user("\U0001f469\u200d\U0001f52c \u4eca\u5929 e\u0301 \u2028 \ufeff \u0130 \ufb01")),
+    "unicode": _chat(
+        _user("\U0001f469\u200d\U0001f52c \u4eca\u5929 e\u0301 \u2028 \ufeff \u0130 \ufb01")
+    ),
     "markup": _chat(_user("<b>&amp; \"x\" 'y' {{ 1 + 1 }} {% if %} {# c #} \\n </b>")),
     "empty": _chat({"role": "system", "content": ""}, _user("")),
     "blanks": _chat({"role": "system", "content": " \n a \n"}, _user("\n\n  b \t\r\n"), REPLY, ASK),
@@ -139,7 +146,10 @@ CHATS: dict[str, dict[str, Any]] = {
         REPLY,
         ASK,
         arguments={
-            "documents": [{"title": "the first page", "text": "one\n\ntwo"}, {"title": "B", "text": ""}],
+            "documents": [
+                {"title": "the first page", "text": "one\n\ntwo"},
+                {"title": "B", "text": ""},
+            ],
             "default_system": "  Be brief. ",
             "max_turns": 2,
             "enable_thinking": True,

@@ -8,7 +8,7 @@ the cache folder of the tests, which can fetch the smaller packages themselves.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import hashlib
 import json
 from pathlib import Path
@@ -25,20 +25,18 @@ from transformers.utils import chat_template_utils
 GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "golden" / "chat.json"
 
 
-class FixedDatetime(datetime.datetime):
+class FixedDatetime(dt.datetime):
     """A clock that stands still."""
 
     @classmethod
-    def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:
-        return datetime.datetime.fromisoformat(NOW).replace(tzinfo=tz)
+    def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:
+        return dt.datetime.fromisoformat(NOW).replace(tzinfo=tz)
 
 
 def tokenizer() -> transformers.PreTrainedTokenizerFast:
     """The tokenizer of chat_cases as transformers has it."""
     made = tokenizers.Tokenizer.from_str(json.dumps(chat_tokenizer()))
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=made, bos_token=BOS, eos_token=EOS
-    )
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, bos_token=BOS, eos_token=EOS)
 
 
 def rendered(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import itertools
 import json
 import re
@@ -15,6 +14,7 @@ from chat_cases import BOS, EOS, NOW
 from service.catalog.catalog import Catalog, Entry, load_catalog
 from service.catalog.chat import ChatTemplates
 from service.core.chat import ChatTemplate, prepared_messages
+from service.core.provenance import USER, traced_values
 from service.errors import ChatTemplateFailed
 from tests.locks import DATA, LockedFolder
 
@@ -103,7 +103,9 @@ def byte_level(spellings: Iterable[str], *, bos: str | None = None) -> bytes:
     return json.dumps(definition).encode()
 
 
-def rendering(template: ChatTemplate, chat: Mapping[str, Any]) -> dict[str, str]:
+def rendering(
+    template: ChatTemplate, chat: Mapping[str, Any], *, traced: bool = False
+) -> dict[str, str]:
     """The text of one of those chats, or how the template failed."""
     variables = {
         "messages": prepared_messages(chat["messages"]),
@@ -112,8 +114,11 @@ def rendering(template: ChatTemplate, chat: Mapping[str, Any]) -> dict[str, str]
         "add_generation_prompt": chat.get("add_generation_prompt", True),
         **chat.get("arguments", {}),
     }
+    if traced:
+        variables = traced_values(variables, USER)
+    now = datetime.fromisoformat(NOW)
     try:
-        return {"text": template.render(variables, datetime.fromisoformat(NOW), 1_000_000)}
+        return {"text": template.render(variables, now, 1_000_000, traced=traced)}
     except ChatTemplateFailed as failed:
         return {"error": str(failed.members["reason"])}
 
@@ -140,10 +145,10 @@ def marked(*parts: str | tuple[str]) -> Marked:
     text = ""
     spans: list[tuple[int, int]] = []
     for part in parts:
+        (added,) = part if isinstance(part, tuple) else (part,)
         if isinstance(part, tuple):
-            spans.append((len(text), len(text) + len(part[0])))
-            part = part[0]
-        text += part
+            spans.append((len(text), len(text) + len(added)))
+        text += added
     return Marked(text, spans)
 
 
@@ -160,11 +165,10 @@ def found_outside(
     return found
 
 
-def with_template(entry: Entry, source: str, names: Mapping[str, str] | None = None) -> Catalog:
+def with_template(entry: Entry, template: ChatTemplate) -> Catalog:
     """A catalog of a loaded artifact alone, with another template."""
     other = copy.copy(entry)
-    sha256 = hashlib.sha256(source.encode()).hexdigest()
-    other.chat = ChatTemplates({"default": ChatTemplate(source, names or {})}, sha256)
+    other.chat = ChatTemplates({"default": template}, "of another template")
     return Catalog([other])
 
 

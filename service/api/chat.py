@@ -53,6 +53,9 @@ _KNOWN_KEYS = frozenset(
 _MAX_DEPTH = 64
 """How deep lists and objects may nest in messages, tools and arguments."""
 
+_MAX_VALUES = 262_144
+"""How many values messages, tools and arguments may hold in all: each is looked at."""
+
 _NO_JSON = "Only JSON values may stand in messages, tools and arguments."
 
 
@@ -247,30 +250,41 @@ def _segments(text: str, writers: bytes) -> list[Segment]:
 
 
 def _user_texts(request: ChatRequest) -> Iterator[UserText]:
-    """Every string that the caller wrote, keys included. Raises Validation past the depth."""
+    """Every string that the caller wrote, keys included. Raises Validation, TooManyItems."""
+    walk = _Walk()
     for field in ("messages", "tools", "template_arguments"):
         value = getattr(request, field)
         if value is not UNSET:
-            yield from _strings(value, f"/{field}", _MAX_DEPTH)
+            yield from walk.strings(value, f"/{field}", _MAX_DEPTH)
 
 
-def _strings(value: Any, pointer: str, depth: int) -> Iterator[UserText]:  # noqa: ANN401 - JSON
-    if isinstance(value, str):
-        yield UserText(pointer, value)
-    elif isinstance(value, dict | list):
-        if depth == 0:
-            raise Validation(f"Nested more than {_MAX_DEPTH} deep.")
-        if isinstance(value, list):
-            for index, item in enumerate(value):
-                yield from _strings(item, f"{pointer}/{index}", depth - 1)
-            return
-        for number, (key, item) in enumerate(value.items()):
-            if not isinstance(key, str):  # MessagePack allows others
-                raise Validation(_NO_JSON)
-            place = key if key in _KNOWN_KEYS else str(number)
-            yield UserText(f"{pointer}/{place}", key)
-            yield from _strings(item, f"{pointer}/{place}", depth - 1)
-    elif not (value is None or isinstance(value, bool | int)) and not (
-        isinstance(value, float) and math.isfinite(value)
-    ):
-        raise Validation(_NO_JSON)
+class _Walk:
+    """Goes through all values of a request's chat."""
+
+    def __init__(self) -> None:
+        self._left = _MAX_VALUES
+
+    def strings(self, value: Any, pointer: str, depth: int) -> Iterator[UserText]:  # noqa: ANN401 - JSON
+        """The strings in a value. Raises Validation for what is no JSON or nests too deep."""
+        self._left -= 1
+        if self._left < 0:
+            raise TooManyItems("values in messages, tools and arguments", _MAX_VALUES)
+        if isinstance(value, str):
+            yield UserText(pointer, value)
+        elif isinstance(value, dict | list):
+            if depth == 0:
+                raise Validation(f"Nested more than {_MAX_DEPTH} deep.")
+            if isinstance(value, list):
+                for index, item in enumerate(value):
+                    yield from self.strings(item, f"{pointer}/{index}", depth - 1)
+                return
+            for number, (key, item) in enumerate(value.items()):
+                if not isinstance(key, str):  # MessagePack allows others
+                    raise Validation(_NO_JSON)
+                place = f"{pointer}/{key if key in _KNOWN_KEYS else number}"
+                yield UserText(place, key)
+                yield from self.strings(item, place, depth - 1)
+        elif not (value is None or isinstance(value, bool | int)) and not (
+            isinstance(value, float) and math.isfinite(value)
+        ):
+            raise Validation(_NO_JSON)

@@ -61,5 +61,6 @@ def _mask(tokenizer: Tokenizer, content: Content, alignment: Alignment) -> list[
         }
         for index, token_id in enumerate(content.ids):
             if token_id == tokenizer.unknown_id:
-                mask[index] = int(alignment.cut_before(index) in starts)
+                gap = alignment.gap_before(index)
+                mask[index] = int(gap is not None and gap.end in starts)
     return mask

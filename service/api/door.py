@@ -8,15 +8,14 @@ body limit, the placement of the work, and errors.
 from __future__ import annotations
 
 import asyncio
-import functools
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from service.api.codec import JSON, MSGPACK, OFFERED, BodyReader, media_types
 from service.api.exchange import Exchange
 from service.api.operations import Call, operations
-from service.api.plain import ShortWays
+from service.api.plain import Answered, ShortWays
 from service.api.problems import MEDIA_TYPE, STATUS_OF_CODE, problem_body, problem_headers
 from service.core.faults import is_fault
 from service.errors import (
@@ -52,9 +51,31 @@ _ALLOW = (b"allow", ", ".join(METHODS).encode())
 
 Worked = TypeVar("Worked")
 
+_REQUEST = "http.request"
+
 
 class ClientGoneError(Exception):
     """The client closed the connection before its body was whole."""
+
+
+class _Work(NamedTuple):
+    """One request's work, wherever it is done."""
+
+    operation: Operation
+    reader: BodyReader
+    short: ShortWays | None
+    media: tuple[str, str]
+    body: bytes
+
+    def long_way(self, call: Call) -> bytes:
+        """The operation itself. Raises what it raises."""
+        given, asked = self.media
+        return _ENCODERS[asked](self.operation.run(self.reader.read(self.body, given), call))
+
+    def either_way(self, call: Call) -> bytes | Answered:
+        """The short way where the request takes it, else the long one."""
+        answered = None if self.short is None else self.short.answer(self.body)
+        return self.long_way(call) if answered is None else answered
 
 
 class Door:
@@ -73,6 +94,8 @@ class Door:
         self._metrics = metrics
         self._lifecycle = lifecycle
         self._engine = engine
+        self._limit = settings.max_body_bytes
+        self._limit_digits = len(str(settings.max_body_bytes))
         # A line for every request needs what only the long way notes.
         self._takes_short_way = settings.log_requests != "all"
         self._operations = {
@@ -94,58 +117,60 @@ class Door:
         exchange = Exchange(scope, operation.path, self._metrics, self._settings)
         headers = exchange.headers
         try:
-            if exchange.method != "POST":
-                if exchange.method != "OPTIONS":
-                    raise MethodNotAllowed(METHODS)
+            if exchange.method == "OPTIONS":
                 await _send(send, exchange, 204, [_ALLOW], b"")
                 return
-            if self._lifecycle.refuses_work:
-                raise Draining
+            self._check_admitted(exchange)
             given, asked = media_types(
                 headers.get(b"content-type", b""),
                 headers.get(b"content-encoding", b""),
                 headers.get(b"accept", b""),
             )
-            body = await _read_body(receive, exchange, self._settings.max_body_bytes)
-            answered = None
-            if self._takes_short_way and given is asked is JSON:
-                if len(body) <= INLINE_BODY_BYTES:
-                    answered = short_ways.answer(body)
-                else:
-                    work = functools.partial(short_ways.answer, body)
-                    answered = await self._in_engine_thread(work, len(body))
+            self._check_declared(headers)
+            message = await receive()
+            body: bytes = message.get("body", b"")
+            if message.get("more_body") or len(body) > self._limit or message["type"] != _REQUEST:
+                body = await _read_rest(receive, message, self._limit)
+            short = short_ways if given is asked is JSON and self._takes_short_way else None
+            answered: bytes | Answered | None = None
+            if short is not None and len(body) <= INLINE_BODY_BYTES:
+                answered = short.answer(body)
             if answered is None:
-                answer = await self._answer(exchange, operation, reader, (given, asked), body)
-            else:
-                answer = answered.body
-                answered.note()
+                work = _Work(operation, reader, short, (given, asked), body)
+                answered = await self._work(exchange, work)
         except ClientGoneError:
             exchange.finish(499)
         except RequestError as error:
             await send_problem(send, exchange, error)
         else:
-            await _send(send, exchange, 200, [_CONTENT_TYPES[asked]], answer)
+            if not isinstance(answered, bytes):
+                answered.note()
+                answered = answered.body
+            await _send(send, exchange, 200, [_CONTENT_TYPES[asked]], answered)
 
-    async def _answer(
-        self,
-        exchange: Exchange,
-        operation: Operation,
-        reader: BodyReader,
-        media: tuple[str, str],
-        body: bytes,
-    ) -> bytes:
-        """The answer's bytes, by the operation itself. Raises RequestError alone."""
-        given, asked = media
+    def _check_admitted(self, exchange: Exchange) -> None:
+        """Raise MethodNotAllowed or Draining for a request that is no work."""
+        if exchange.method != "POST":
+            raise MethodNotAllowed(METHODS)
+        if self._lifecycle.refuses_work:
+            raise Draining
+
+    def _check_declared(self, headers: dict[bytes, bytes]) -> None:
+        """Raise PayloadTooLarge for a declared length over the limit, before a byte is read."""
+        declared = headers.get(b"content-length", b"")
+        if len(declared) >= self._limit_digits and declared.isdigit():
+            # Compared by length first: int() refuses more digits than anybody needs.
+            digits = declared.lstrip(b"0")
+            if len(digits) > self._limit_digits or int(digits or b"0") > self._limit:
+                raise PayloadTooLarge(self._limit)
+
+    async def _work(self, exchange: Exchange, work: _Work) -> bytes | Answered:
+        """Do the work, inline or in the engine thread. Raises RequestError alone."""
         call = Call(self._catalog, self._settings, exchange.uses)
-
-        def work() -> bytes:
-            answer = operation.run(reader.read(body, given), call)
-            return _ENCODERS[asked](answer)
-
         try:
-            if len(body) <= INLINE_BODY_BYTES:
-                return work()
-            return await self._in_engine_thread(work, len(body))
+            if len(work.body) <= INLINE_BODY_BYTES:
+                return work.long_way(call)
+            return await self._in_engine_thread(lambda: work.either_way(call), len(work.body))
         except RequestError as error:
             if isinstance(error, EngineFailure):
                 logger.error("engine failure", exc_info=error.__cause__, extra=_fields(exchange))
@@ -168,31 +193,24 @@ def _fields(exchange: Exchange) -> dict[str, dict[str, str]]:
     return {"fields": {"route": exchange.route, "request_id": exchange.request_id.decode()}}
 
 
-async def _read_body(receive: Any, exchange: Exchange, limit: int) -> bytes:  # noqa: ANN401 - ASGI
-    """The whole body. Raises PayloadTooLarge as soon as it is known to be, and ClientGoneError."""
-    declared = exchange.headers.get(b"content-length", b"")
-    if len(declared) >= len(str(limit)) and declared.isdigit():
-        # Compared by length first: int() refuses more digits than anybody needs.
-        digits = declared.lstrip(b"0")
-        if len(digits) > len(str(limit)) or int(digits or b"0") > limit:
-            raise PayloadTooLarge(limit)
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if message["type"] == "http.request" and not message.get("more_body", False):
-        if len(body) > limit:
-            raise PayloadTooLarge(limit)
-        return body
-    parts, size = [body], len(body)
-    while message.get("more_body", False) and message["type"] == "http.request":
-        message = await receive()
+async def _read_rest(receive: Any, message: Any, limit: int) -> bytes:  # noqa: ANN401 - ASGI
+    """The whole body of which `message` is the first part.
+
+    Raises PayloadTooLarge as soon as it is known to be, and ClientGoneError.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        if message["type"] != _REQUEST:
+            raise ClientGoneError
         part: bytes = message.get("body", b"")
         size += len(part)
         if size > limit:
             raise PayloadTooLarge(limit)
         parts.append(part)
-    if message["type"] != "http.request":
-        raise ClientGoneError
-    return b"".join(parts)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+        message = await receive()
 
 
 async def send_problem(send: Any, exchange: Exchange, error: RequestError) -> None:  # noqa: ANN401
@@ -213,8 +231,7 @@ async def _send(
     headers: list[tuple[bytes, bytes]],
     body: bytes,
 ) -> None:
-    headers.append((b"content-length", str(len(body)).encode()))
-    headers.append((b"x-request-id", exchange.request_id))
+    headers += ((b"content-length", b"%d" % len(body)), (b"x-request-id", exchange.request_id))
     try:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})

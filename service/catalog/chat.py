@@ -47,9 +47,10 @@ def load_chat(
         names = _token_names(tokenizer, config)
         compiled = {name: ChatTemplate(source, names) for name, source in sources.items()}
     except Exception as error:  # noqa: BLE001 - Jinja and Python refuse sources in many ways
-        raise ArtifactError(
-            artifact.name, f"the chat template can't be used: {type(error).__name__}: {error}"
-        ) from None
+        role = "chat_template" if "chat_template" in files else "config"
+        (path,) = (file.path for file in artifact.file if file.role == role)
+        reason = f"the chat template can't be used: {type(error).__name__}: {error}"
+        raise ArtifactError(artifact.name, reason, file=path) from None
     if not compiled:
         return None
     joined = "".join(source for _, source in sorted(sources.items()))

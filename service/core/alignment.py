@@ -66,16 +66,16 @@ class Alignment(Protocol):
         """One range for each id. An id that ends inside a character covers that character."""
         ...
 
-    def cut_after(self, index: int) -> int | None:
-        """The offset at which ids up to `index` end, or None where that is inside a character.
+    def gap_after(self, index: int) -> Offset | None:
+        """Where the text can be cut after the id at `index`; None where that is in a character.
 
-        The ids up to there are those of the text before the offset, and none beyond begins
-        before it.
+        From where the ids up to there end to where the next one begins: the same place, unless a
+        normalizer drops what is between.
         """
         ...
 
-    def cut_before(self, index: int) -> int | None:
-        """The offset at which the id at `index` begins, or None inside a character."""
+    def gap_before(self, index: int) -> Offset | None:
+        """The same before the id at `index`."""
         ...
 
     def first_from(self, offset: int) -> int:
@@ -101,7 +101,7 @@ class ByteAlignment:
 
     def offsets(self, unit: Unit) -> list[Offset]:
         """See Alignment. In bytes the ranges are exact."""
-        starts = [0, *self._ends[:-1]]
+        starts = [0, *self._ends][: len(self._ends)]
         if unit is Unit.BYTE or self._ascii:
             return [Offset(*pair) for pair in zip(starts, self._ends, strict=True)]
         measure = Measure(self._text, unit)
@@ -110,13 +110,14 @@ class ByteAlignment:
             for start, end in zip(starts, self._ends, strict=True)
         ]
 
-    def cut_after(self, index: int) -> int | None:
+    def gap_after(self, index: int) -> Offset | None:
         """See Alignment."""
-        return self._codepoint(self._ends[index])
+        end = self._codepoint(self._ends[index])
+        return None if end is None else Offset(end, end)
 
-    def cut_before(self, index: int) -> int | None:
+    def gap_before(self, index: int) -> Offset | None:
         """See Alignment."""
-        return self._codepoint(self._ends[index - 1]) if index else 0
+        return self.gap_after(index - 1) if index else Offset(0, 0)
 
     def first_from(self, offset: int) -> int:
         """See Alignment."""
@@ -180,16 +181,15 @@ class RangeAlignment:
         measure = Measure(self._text, unit)
         return [Offset(measure.at(start), measure.at(end)) for start, end in self._ranges]
 
-    def cut_after(self, index: int) -> int | None:
+    def gap_after(self, index: int) -> Offset | None:
         """See Alignment."""
         end = self._ends[index]
-        following = self._starts[index + 1] if index + 1 < len(self._starts) else end
-        return end if following >= end else None
+        following = self._starts[index + 1] if index + 1 < len(self._starts) else len(self._text)
+        return Offset(end, following) if following >= end else None
 
-    def cut_before(self, index: int) -> int | None:
+    def gap_before(self, index: int) -> Offset | None:
         """See Alignment."""
-        start = self._starts[index]
-        return start if index == 0 or self._ends[index - 1] <= start else None
+        return self.gap_after(index - 1) if index else Offset(0, self._starts[0])
 
     def first_from(self, offset: int) -> int:
         """See Alignment."""

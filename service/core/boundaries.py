@@ -20,25 +20,29 @@ _LEVELS = tuple(
     regex.compile(pattern)
     for pattern in (
         # After a blank line: a line end, a line of nothing but blanks, and all that follow it.
-        r"(?r)\n[^\S\n]*\n(?:[^\S\n]*\n)*",
+        r"(?r)\n(?![^\S\n]{0,64}\n)(?<=\n[^\S\n]{0,64}\n)",
         # After a line end (Unicode's mandatory breaks).
-        r"(?r)\r\n|[\n\r\v\f\x85\u2028\u2029]",
+        r"(?r)\n|\r(?!\n)|[\v\f\x85\u2028\u2029]",
         # After the end of a sentence: a full stop, closing marks and blanks, and no small letter
         # after them ("e.g. this"); CJK stops need no blank.
-        r"(?r)[.!?\u2026][\p{Pe}\p{Pf}\"']*\s+(?=[^\s\p{Ll}])|[\u3002\uff01\uff1f\uff61][\p{Pe}\p{Pf}]*",
+        r"(?r)\s(?=[^\s\p{Ll}])(?<=[.!?\u2026][\p{Pe}\p{Pf}\"']{0,8}\s{1,16})"
+        r"|[\u3002\uff01\uff1f\uff61\p{Pe}\p{Pf}](?![\p{Pe}\p{Pf}])"
+        r"(?<=[\u3002\uff01\uff1f\uff61][\p{Pe}\p{Pf}]{0,8})",
         # Before a word that follows a blank.
-        r"(?r)(?<=\s)(?=\S)",
+        r"(?r)\s(?=\S)",
         # Between words as UAX #29 finds them, for scripts without blanks.
         r"(?rw)\b",
     )
 )
-"""From the highest to the lowest, searched backwards; a cut is where a match ends."""
+"""From the highest to the lowest, searched backwards; a cut is where a match ends. Each begins
+with the character before the cut, which is found fast, and looks back a bounded way from there:
+else a text of one character would be looked at again from each of its places."""
 
 _TRIES = 3
 """How many cuts of a level are offered before the next level: one nearly always fits."""
 
-_LOOK_AHEAD = 1
-"""Characters after the window that a rule may see."""
+_LOOK_AHEAD = 2
+"""Characters after the window that a rule may see: UAX #29 looks at two (WB6, WB12)."""
 
 _WORD = regex.compile(r"(?<=\s)(?=\S)")
 

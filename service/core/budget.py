@@ -16,7 +16,7 @@ from service.errors import BudgetTooSmall, TooManyItems
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from service.core.alignment import Alignment
+    from service.core.alignment import Alignment, Offset
 
 _OVERLAP_TRIES = 8
 """How many places are counted for the start of an overlap before it comes out as none."""
@@ -64,8 +64,8 @@ class BudgetedText:
         """The longest end of whole ids and clusters that fits; empty when none does."""
         text, ids = self._text, self._alignment.ids
         for index in range(max(len(ids) - self._budget, 0), len(ids)):
-            start = 0 if index == 0 else self._alignment.cut_before(index)
-            if start is not None and self._graphemes.is_boundary(start):
+            start = 0 if index == 0 else self._cut_in(self._alignment.gap_before(index))
+            if start is not None:
                 tokens = self._count(text[start:])
                 if tokens <= self._budget:
                     return Slice(start, len(text), tokens)
@@ -112,11 +112,12 @@ class BudgetedText:
         """A slice that ends at the highest boundary in the last half of what fits."""
         alignment = self._alignment
         last = min(alignment.first_from(start) + self._budget, len(alignment.ids)) - 1
-        brim = None
-        while last >= 0 and (brim := alignment.cut_after(last)) is None:
+        gap = None
+        while last >= 0 and (gap := alignment.gap_after(last)) is None:
             last -= 1
-        if brim is None or brim <= start:
+        if gap is None or gap.end <= start:
             return None
+        brim = gap.end
         middle = start + (brim - start) // 2
         for end in cuts_before(self._text, middle, brim):
             if self._graphemes.is_boundary(end):
@@ -131,10 +132,11 @@ class BudgetedText:
         first = alignment.first_from(start)
         count = len(alignment.ids)
         for index in range(min(first + self._budget, count) - 1, first - 1, -1):
-            end = len(text) if index == count - 1 else alignment.cut_after(index)
+            gap = alignment.gap_after(index)
+            end: int | None = len(text)
+            if index < count - 1:
+                end = self._cut_in(gap) if whole_clusters else gap and gap.start
             if end is None or end <= start:
-                continue
-            if whole_clusters and not self._graphemes.is_boundary(end):
                 continue
             tokens = self._count(text[start:end])
             if tokens <= self._budget:
@@ -142,6 +144,13 @@ class BudgetedText:
         if first == count and self._count(text[start:]) == 0:
             return Slice(start, len(text), 0)
         return None
+
+    def _cut_in(self, gap: Offset | None) -> int | None:
+        """The first place in a gap between ids that cuts no cluster."""
+        if gap is None or self._graphemes.is_boundary(gap.start):
+            return None if gap is None else gap.start
+        end = self._graphemes.end_after(gap.start)
+        return end if end <= gap.end else None
 
     def _cluster_at_start(self) -> Slice | None:
         """The first cluster, which may fit although none of the text's ids ends with it."""
@@ -151,16 +160,19 @@ class BudgetedText:
 
     def _part_of_cluster(self, start: int) -> Slice:
         """A cluster that does not end with any id, or as many of its code points as fit."""
-        for end in (self._graphemes.end_after(start), None, start + 1):
-            if end is None:
-                part = self._fit(start, whole_clusters=False)
-                if part is not None:
-                    return part
-                continue
-            tokens = self._count(self._text[start:end])
-            if tokens <= self._budget:
-                return Slice(start, end, tokens)
-        raise BudgetTooSmall("One code point of the text is more tokens than max_tokens.")
+        end = self._graphemes.end_after(start)
+        ids = self._alignment.last_until(end) - self._alignment.first_from(start)
+        # Counting a cluster of a megabyte again for each of its parts would never end.
+        whole = self._counted(start, end) if ids <= 2 * self._budget else None
+        part = whole or self._fit(start, whole_clusters=False) or self._counted(start, start + 1)
+        if part is None:
+            raise BudgetTooSmall("One code point of the text is more tokens than max_tokens.")
+        return part
+
+    def _counted(self, start: int, end: int) -> Slice | None:
+        """A slice, if it fits when it is counted alone."""
+        tokens = self._count(self._text[start:end])
+        return Slice(start, end, tokens) if tokens <= self._budget else None
 
     def _overlap(self, chunk: Slice, plan: Plan) -> int:
         """Where the next chunk begins: inside `chunk` by at most the overlap, or at its end."""
@@ -168,12 +180,11 @@ class BudgetedText:
         last = alignment.last_until(chunk.end)
         tries = 0
         for index in range(max(last - plan.overlap, 0), last):
-            start = alignment.cut_before(index)
-            if start is None or start <= chunk.start:
-                continue
-            if plan.by_meaning:
+            gap = alignment.gap_before(index)
+            start = None if gap is None else gap.end
+            if start is not None and plan.by_meaning:
                 start = words_from(self._text, start, chunk.end)
-            if not self._graphemes.is_boundary(start):
+            if start is None or start <= chunk.start or not self._graphemes.is_boundary(start):
                 continue
             if self._count(self._text[start : chunk.end]) <= plan.overlap:
                 return start

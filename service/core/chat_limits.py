@@ -136,9 +136,10 @@ _FORMAT_WIDTH = re.compile(r"\{[^{}]*:[^{}]*(?:\{|\d{5})")
 
 
 def _percent(text: Any, *values: Any, **named: Any) -> None:  # noqa: ANN401 - any values
+    size = weigh(text)
     if _PERCENT_WIDTH.search(str(text)):
         raise LimitError
-    expect(len(str(text)) + str(text).count("%") * weigh(values, named))
+    expect(size + str(text).count("%") * weigh(values, named))
 
 
 def _format(text: str, *values: Any, **named: Any) -> None:  # noqa: ANN401 - any values

@@ -15,7 +15,7 @@ from service.formats._common import check_ids_distinct
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_BLANK = "\u2581"
+BLANK = "\u2581"
 """SentencePiece's letter for a blank."""
 
 _MARKER = re.compile(r"<.+>|\[.+\]", re.DOTALL)
@@ -46,7 +46,7 @@ def piece_bytes(piece: Any) -> bytes:  # noqa: ANN401 - protobuf
         return bytes([int(piece.piece[3:5], 16)])
     if piece.type in (Piece.CONTROL, Piece.UNKNOWN):
         return bytes(piece.piece.encode())
-    return bytes(piece.piece.replace(_BLANK, " ").encode())
+    return bytes(piece.piece.replace(BLANK, " ").encode())
 
 
 def renamed(model: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 - protobuf

@@ -22,7 +22,7 @@ from service.formats._sentencepiece_model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from service.core.alignment import Alignment
     from service.core.tokenizer import Frame, PairFrame
@@ -90,6 +90,33 @@ class SentencePieceTokenizer:
         ids: list[int] = self._twin.encode(text)
         return ids
 
+    def _ranges(
+        self, stretch: str, ids: Sequence[int], pieces: Sequence[str], position: int
+    ) -> list[Offset]:
+        """Where each piece of a stretch comes from, moved by `position`.
+
+        A piece that ends inside what one character became in normalization, or is a byte of it,
+        has the whole character. The library's own offsets give it to the last such piece alone.
+        """
+        normalized, places = self._twin.normalize(stretch, with_offsets=True)
+        ends = list(places[1:])
+        for place in range(len(ends) - 2, -1, -1):
+            if ends[place] == places[place]:
+                ends[place] = ends[place + 1]
+        if self._drops_blank and len(ends) > 1 and places[0] == places[1]:
+            ends[0] = places[0]  # the dummy prefix is part of no character
+        ranges: list[Offset] = []
+        at = bytes_of_character = 0
+        for token_id, piece in zip(ids, pieces, strict=True):
+            last = at + len(piece) - 1
+            if self._is_byte(token_id):
+                last = at
+                bytes_of_character += 1
+            ranges.append(Offset(position + places[at], position + ends[last]))
+            if not bytes_of_character or bytes_of_character == len(normalized[at].encode()):
+                at, bytes_of_character = last + 1, 0
+        return ranges
+
     def count(self, text: str) -> int:
         """How many ids `encode` gives."""
         return len(self.encode(text))
@@ -127,7 +154,7 @@ class SentencePieceTokenizer:
             if stretch:
                 aligned = self._twin.encode_as_offset_mapping(stretch)
                 ids += aligned["ids"]
-                ranges += _widened(aligned["ids"], aligned["offsets"], position, self._is_byte)
+                ranges += self._ranges(stretch, aligned["ids"], aligned["pieces"], position)
             if span is not None:
                 ids.append(self.controls[span.spelling])
                 ranges.append(Offset(span.start, span.end))
@@ -177,27 +204,6 @@ class SentencePieceTokenizer:
     def vocabulary(self) -> Mapping[int, bytes]:
         """Every id with its bytes: a blank for U+2581, one byte for a byte piece."""
         return self._bytes
-
-
-def _widened(
-    ids: Sequence[int],
-    pairs: Sequence[tuple[int, int]],
-    position: int,
-    is_byte: Callable[[int], bool],
-) -> list[Offset]:
-    """The library's ranges moved by `position`, each byte piece over its whole character.
-
-    The library gives the character to the last of its byte pieces and nothing to the others.
-    """
-    ranges: list[Offset] = []
-    waiting = 0
-    for token_id, (start, end) in zip(ids, pairs, strict=True):
-        waiting += 1
-        if start == end and is_byte(token_id):
-            continue
-        ranges += [Offset(position + start, position + end)] * waiting
-        waiting = 0
-    return ranges
 
 
 def _processor(model: Any) -> sentencepiece.SentencePieceProcessor:  # noqa: ANN401 - protobuf

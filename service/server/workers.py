@@ -7,9 +7,8 @@ import gc
 import os
 import signal
 import sys
-import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from service.api.app import create_app, metrics_for
 from service.log import logger
@@ -42,12 +41,10 @@ _MARGIN_SECONDS = 2.0
 
 
 def serve(settings: Settings, catalog: Catalog) -> int:
-    """Serve with as many processes as the settings say. Returns the exit status.
+    """Serve with as many processes as the settings say, then leave with the exit status.
 
-    Raises OSError when the port is taken.
+    Raises OSError when the port is taken; never returns.
     """
-    states = {entry.name: entry.engine_state for entry in catalog}
-    logger.info("fast engine", extra={"fields": {"tokenizers": states}})
     listeners = bind_for_workers(settings)
     metrics = metrics_for(catalog, slabs=settings.workers)
     # What is loaded is shared with the workers until one writes to it, and the collector writes
@@ -58,15 +55,21 @@ def serve(settings: Settings, catalog: Catalog) -> int:
     logger.info(
         "listening", extra={"fields": {"host": host, "port": port, "workers": settings.workers}}
     )
+    states = {entry.name: entry.engine_state for entry in catalog}
+    logger.info("fast engine", extra={"fields": {"tokenizers": states}})
     if settings.workers > 1:
-        return _Supervisor(settings, catalog, metrics, listeners).run()
-    status = serve_on(listeners[0], settings, create_app(settings, catalog, metrics))
-    if threading.active_count() > 1:
-        # A call that is still in the engine's thread can't be stopped, and Python would wait for
-        # it: for ever, should it hang.
-        sys.stderr.flush()
-        os._exit(status)
-    return status
+        _leave(_Supervisor(settings, catalog, metrics, listeners).run())
+    _leave(serve_on(listeners[0], settings, create_app(settings, catalog, metrics)))
+
+
+def _leave(status: int) -> NoReturn:
+    """End this process at once.
+
+    Python's own way out would wait for a call in the engine's thread, for ever if it hangs, and
+    would free piece by piece the tables that the system frees in one go.
+    """
+    sys.stderr.flush()
+    os._exit(status)
 
 
 class _Supervisor:
@@ -136,8 +139,7 @@ class _Supervisor:
             logger.error("worker can't serve", exc_info=error)
         finally:
             # Never back into the parent's code: its finalizers are not this process's.
-            sys.stderr.flush()
-            os._exit(status)
+            _leave(status)
 
     def _work(self, number: int) -> int:
         """In the child: serve on the socket of this number."""

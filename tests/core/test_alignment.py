@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.core.alignment import ByteAlignment, MarkedText, Measure, Offset, RangeAlignment, Unit
+from service.core.alignment import (
+    Alignment,
+    ByteAlignment,
+    MarkedText,
+    Measure,
+    Offset,
+    RangeAlignment,
+    Unit,
+)
 from service.core.tokenizer import ControlSpan
 from tests.fuzzing import property_settings
 from tests.mixed_texts import mixed_texts
@@ -95,6 +103,18 @@ QUESTIONS = st.lists(
 )
 
 
+def asked(alignment: Alignment, question: str, value: int) -> int | None:
+    """The answer to a question; a cut after an id is the nearest one, before it the last one."""
+    if question == "cut_after":
+        gap = alignment.gap_after(value)
+        return None if gap is None else gap.start
+    if question == "cut_before":
+        gap = alignment.gap_before(value)
+        return None if gap is None else gap.end
+    answer: int = getattr(alignment, question)(value)
+    return answer
+
+
 def slow_byte_answer(text: str, parts: Sequence[bytes], question: str, value: int) -> int | None:
     """What a ByteAlignment is asked, from the bytes before each id."""
     before = [b"".join(parts[:index]) for index in range(len(parts) + 1)]
@@ -120,7 +140,7 @@ def test_cuts_between_parts_of_bytes_in_any_order(
     alignment = aligned(text, parts)
     for question, number in questions:
         value = number % (len(text) + 1 if question in ("first_from", "last_until") else len(parts))
-        answer = getattr(alignment, question)(value)
+        answer = asked(alignment, question, value)
         assert answer == slow_byte_answer(text, parts, question, value), (question, value)
 
 
@@ -131,8 +151,8 @@ def test_a_character_of_several_ids_is_cut_nowhere() -> None:
     assert alignment.offsets(Unit.CODEPOINT) == [(0, 1), (1, 3), (2, 3), (2, 3), (3, 4)]
     assert alignment.offsets(Unit.BYTE) == [(0, 1), (1, 4), (4, 5), (5, 6), (6, 7)]
     assert alignment.offsets(Unit.UTF16) == [(0, 1), (1, 4), (2, 4), (2, 4), (4, 5)]
-    assert [alignment.cut_after(index) for index in range(5)] == [1, None, None, 3, 4]
-    assert [alignment.cut_before(index) for index in range(5)] == [0, 1, None, None, 3]
+    assert [asked(alignment, "cut_after", index) for index in range(5)] == [1, None, None, 3, 4]
+    assert [asked(alignment, "cut_before", index) for index in range(5)] == [0, 1, None, None, 3]
     assert [alignment.first_from(offset) for offset in range(5)] == [0, 1, 2, 4, 5]
     assert [alignment.last_until(offset) for offset in range(5)] == [0, 1, 1, 4, 5]
 
@@ -188,8 +208,16 @@ def test_cuts_between_ranges(
         if not by_offset and not ranges:
             continue
         value = number % (len(text) + 1 if by_offset else len(ranges))
-        answer = getattr(alignment, question)(value)
+        answer = asked(alignment, question, value)
         assert answer == slow_range_answer(ranges, question, value), (question, value, ranges)
+
+
+def test_a_gap_is_what_no_id_has() -> None:
+    """A normalizer that drops blanks or marks leaves room for the cut."""
+    alignment = RangeAlignment("a  b c", [1, 2], [Offset(0, 1), Offset(3, 4)])
+    assert alignment.gap_before(0) == (0, 0)
+    assert alignment.gap_after(0) == alignment.gap_before(1) == (1, 3)
+    assert alignment.gap_after(1) == (4, 6), "to the end of the text"
 
 
 @property_settings(200)

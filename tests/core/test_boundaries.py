@@ -140,6 +140,35 @@ def test_the_first_word_of_a_stretch(window: tuple[str, int, int]) -> None:
     assert words_from(text, start, end) == (words[0] if words else start)
 
 
+RUNS = [
+    ")",
+    "\u300d",
+    '"',
+    "'",
+    ".",
+    "\u3002",
+    " ",
+    "\n",
+    "\n ",
+    " \n",
+    "\r\n",
+    ". ",
+    ") ",
+    "a ",
+    "a.",
+    "a",
+]
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("run", RUNS, ids=ascii)
+def test_the_work_grows_with_the_window_alone(run: str) -> None:
+    """Else a text of one character, and a large budget, would keep a worker for hours."""
+    text = run * (1_000_000 // len(run)) + "x"
+    cuts = list(cuts_before(text, 0, len(text) - 1))
+    assert all(0 < cut < len(text) for cut in cuts)
+
+
 PINNED = {
     "1": "0:7 7:16 16:26 26:38 38:45 45:52 52:60",
 }

@@ -1,9 +1,7 @@
 """Failures that users of such systems reported, each run against this one.
 
 tests/data/field.json holds the cases and tests/data/synthetic the files that were made for them.
-A case may ask for what the service does not serve yet. It is not left out: it must be refused as
-the contract says, whatever else it asks is checked without that, and the day the OpenAPI document
-shows the field or the route the whole expectation is asserted.
+Every expectation of every case is asserted in full.
 """
 
 from __future__ import annotations
@@ -179,47 +177,13 @@ def entry_of(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> Call
     return loaded
 
 
-# ---- what is not served yet ---------------------------------------------------------------
-
-LATER_ROUTES = {"/truncate", "/chunk"}
-"""Routes of the contract that may be missing: 404 not_found until the document shows them."""
-
-LATER_FIELDS: dict[str, tuple[str, ...] | None] = {
-    "offsets": ("offsets",),
-    "token_bytes": ("token_bytes",),
-    "special_tokens_mask": ("special_tokens_mask",),
-    "pieces": ("pieces",),
-    "final": ("pending_ids",),
-    "segments": None,
-    "text_pair": None,
-    "messages": None,
-}
-"""Fields of the contract that may be missing: 422 validation until the document shows them.
-
-Each with the members of the answer that it alone brings, so that a step can be asked without it;
-None: without it nothing is left to ask.
-"""
+# ---- one step -----------------------------------------------------------------------------
 
 
 class Client(Protocol):
     """What AppClient and httpx.Client have in common."""
 
     def request(self, method: str, path: str, **arguments: Any) -> httpx.Response: ...
-
-
-def fields_served(client: Client, path: str) -> set[str] | None:
-    """The request fields of a POST route in the OpenAPI document; None: there is no such route."""
-    document = client.request("GET", "/openapi.json").json()
-    operation = document["paths"].get(path, {}).get("post")
-    if operation is None:
-        return None
-    schema = operation["requestBody"]["content"][JSON_TYPE]["schema"]
-    while "$ref" in schema:
-        schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-    return set(schema["properties"])
-
-
-# ---- one step -----------------------------------------------------------------------------
 
 
 def expanded(value: Any) -> Any:
@@ -244,37 +208,10 @@ def send(client: Client, step: dict[str, Any]) -> httpx.Response:
 
 
 def run_step(client: Client, step: dict[str, Any]) -> httpx.Response:
-    """Ask, and hold the answer against the expectation, as far as the service serves it."""
-    path, body = step["path"], step.get("body", {})
-    if path in LATER_ROUTES and fields_served(client, path) is None:
-        response = send(client, step)
-        problem(response, 404, "not_found")
-        return response
-    missing = LATER_FIELDS.keys() & body.keys()
-    missing -= (missing and fields_served(client, path)) or set()
-    if not missing:
-        response = send(client, step)
-        meet(client, step, response)
-        return response
+    """Ask, and hold the answer against the expectation."""
     response = send(client, step)
-    problem(response, 422, "validation")
-    reduced = without(step, missing)
-    return response if reduced is None else run_step(client, reduced)
-
-
-def without(step: dict[str, Any], missing: set[str]) -> dict[str, Any] | None:
-    """The step without some fields and without what is expected of them."""
-    brought: set[str] = set()
-    for field in missing:
-        members = LATER_FIELDS[field]
-        if members is None:
-            return None
-        brought.update(members)
-    expect = dict(step["expect"])
-    if "has" in expect:
-        expect["has"] = {key: has for key, has in expect["has"].items() if key not in brought}
-    body = {key: value for key, value in step["body"].items() if key not in missing}
-    return {**step, "body": body, "expect": expect}
+    meet(client, step, response)
+    return response
 
 
 def meet(client: Client, step: dict[str, Any], response: httpx.Response) -> None:
@@ -390,11 +327,8 @@ def check_truncate(client: Client, body: dict[str, Any], answer: dict[str, Any])
     assert answer["bytes"] == len(kept.encode())
     assert answer["truncated"] == (kept != text)
     assert len(kept) in edges
-    served = fields_served(client, "/encode") or set()
-    if "offsets" not in served:
-        return
-    whole = {**body, "offsets": "codepoint"}
-    encoded = ask(client, "/encode", {key: whole[key] for key in served & whole.keys()})
+    whole = {key: value for key, value in body.items() if key not in ("max_tokens", "keep")}
+    encoded = ask(client, "/encode", {**whole, "offsets": "codepoint"})
     spans = [span for span in encoded["offsets"] if span is not None]
     for _, end in reversed(spans[: limit - encoded["special_tokens_added"]]):
         if end in edges and counted(client, body, text[:end]) <= limit:
@@ -447,9 +381,7 @@ def test_case(case: dict[str, Any], entry_of: Callable[[str], Entry]) -> None:
 def run_concurrently(client: AppClient, case: dict[str, Any]) -> None:
     """The steps of a case in turn, many times, from threads that share the application."""
     times, threads = case["concurrent"]["n"], case["concurrent"]["threads"]
-    # Steps that are not served yet were run once; here they would only be refusals.
-    steps = [step for step in case["steps"] if fields_served(client, step["path"]) is not None]
-    assert steps
+    steps = case["steps"]
 
     def work(_: int) -> None:
         with contextlib.closing(AppClient(client.app)) as own:
@@ -606,6 +538,36 @@ def test_every_case_is_run_or_covered_by_name() -> None:
     assert run_here | others == {case["id"] for case in CASES}, "a kind that nobody runs"
     assert len(CASES) == len(run_here) + len(others), "two cases have one id"
     assert others == set(COVERED_ELSEWHERE)
+
+
+DECODED = [
+    pytest.param(case, step, id=f"{case['id']}-{number}")
+    for case in CASES
+    if case["kind"] == "http"
+    for number, step in enumerate(case["steps"])
+    if step["path"] == "/decode"
+    and "ids" in step.get("body", {})
+    and step["body"].get("output", "text") == "text"
+    and step["expect"]["status"] == httpx.codes.OK
+]
+
+
+@pytest.mark.parametrize(("case", "step"), DECODED)
+def test_pieces_of_what_the_cases_decode(
+    case: dict[str, Any], step: dict[str, Any], entry_of: Callable[[str], Entry]
+) -> None:
+    skip_unless_to_be_had(case)
+    catalog = Catalog([entry_of(name) for name in case["artifacts"]])
+    with AppClient(create_app(Settings(), catalog)) as client:
+        body = expanded({**step["body"], "pieces": True})
+        run_step(client, {**step, "body": body, "expect": {**step["expect"], "check": "pieces"}})
+
+
+def test_every_check_exists_and_is_asked_for() -> None:
+    steps = [step for case in CASES for step in case.get("steps", [])]
+    asked = {step["expect"]["check"] for step in steps if "check" in step["expect"]}
+    assert DECODED
+    assert asked | {"pieces"} == set(CHECKS)
 
 
 @pytest.mark.parametrize(

@@ -138,16 +138,10 @@ def test_a_half_sent_body_does_not_hold_the_exit(artifacts: pathlib.Path) -> Non
 
 HANGS = """
 import time
-from service.api import door
+from concurrent.futures import ThreadPoolExecutor
 
-read = door.BodyReader.read
-
-def hang(reader, body, media_type):
-    if len(body) > door.INLINE_BODY_BYTES:
-        time.sleep(3600)
-    return read(reader, body, media_type)
-
-door.BodyReader.read = hang
+submit = ThreadPoolExecutor.submit
+ThreadPoolExecutor.submit = lambda pool, *work: submit(pool, time.sleep, 3600)
 """
 
 
@@ -168,9 +162,9 @@ import service.cli
 
 load = service.cli.load_catalog
 
-def say_and_load(root):
+def say_and_load(*arguments, **named):
     print("loading", flush=True)
-    return load(root)
+    return load(*arguments, **named)
 
 service.cli.load_catalog = say_and_load
 """
