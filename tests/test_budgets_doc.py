@@ -117,7 +117,14 @@ def number_in(pattern: str) -> int:
 
 def test_the_numbers_of_the_boundary_rule() -> None:
     assert number_in(r"no more than (\w+) characters beyond the brim") == boundaries._LOOK_AHEAD
-    assert number_in(r"beyond the brim and (\w+) before") == getattr(boundaries, "_LOOK_BACK", 0)
+    paragraph, _, sentence, *_ = (level.pattern for level in boundaries._LEVELS)
+    blanks = number_in(r"nothing but blanks \((\d+) at most")
+    closers = number_in(r"up to (\d+) closing brackets and quotation")
+    white = number_in(r"up to (\d+) characters of white space")
+    assert f"{{0,{blanks}}}" in paragraph
+    assert sentence.count(f"{{0,{closers}}}") == 2
+    assert number_in(r"up to (\d+) closing brackets, where") == closers
+    assert f"{{1,{white}}}" in sentence
     assert number_in(r"at most (\w+) cuts are tried") == boundaries._TRIES
 
 

@@ -167,16 +167,15 @@ class _Chat:
         Raises SpecialTokenInText, ChatTemplateFailed.
         """
         encoder = self._encoder
+        find = encoder.tokenizer.find_controls
         self._note_written()
-        everywhere = encoder.tokenizer.find_controls(text, None)
-        if encoder.policy is SpecialPolicy.SPECIAL and encoder.allowed is None:
-            return everywhere
-        # Without one there is nothing to tell apart.
-        spans = self._written_by_template(text) if everywhere else []
-        if encoder.policy is SpecialPolicy.SPECIAL:
-            allowed = encoder.allowed or frozenset()
-            spans = _merged(spans, (span for span in everywhere if span.spelling in allowed))
-        return spans
+        if encoder.policy is not SpecialPolicy.SPECIAL:
+            return self._written_by_template(text)
+        if encoder.allowed is None:
+            return find(text, None)
+        allowed = encoder.allowed
+        also = (span for span in find(text, None) if span.spelling in allowed)
+        return _merged(self._written_by_template(text), also)
 
     def _note_written(self) -> None:
         """Look through what the caller wrote. Raises SpecialTokenInText."""
@@ -196,6 +195,8 @@ class _Chat:
             _traced(self._variables), self._now, self._limit, traced=True
         )
         if traced != text:
+            if not self._encoder.tokenizer.find_controls(text, None):
+                return []  # there is nothing to tell apart
             raise ChatTemplateFailed("content_dependent")
         writers = provenance.writers_of(traced)
         segments = _segments(text, writers)

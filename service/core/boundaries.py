@@ -25,9 +25,11 @@ _LEVELS = tuple(
         r"(?r)\n|\r(?!\n)|[\v\f\x85\u2028\u2029]",
         # After the end of a sentence: a full stop, closing marks and blanks, and no small letter
         # after them ("e.g. this"); CJK stops need no blank.
-        r"(?r)\s(?=[^\s\p{Ll}])(?<=[.!?\u2026][\p{Pe}\p{Pf}\"']{0,8}\s{1,16})"
-        r"|[\u3002\uff01\uff1f\uff61\p{Pe}\p{Pf}](?![\p{Pe}\p{Pf}])"
-        r"(?<=[\u3002\uff01\uff1f\uff61][\p{Pe}\p{Pf}]{0,8})",
+        (
+            r"(?r)\s(?=[^\s\p{Ll}])(?<=[.!?\u2026][\p{Pe}\p{Pf}\"']{0,8}\s{1,16})"
+            r"|[\u3002\uff01\uff1f\uff61\p{Pe}\p{Pf}](?![\p{Pe}\p{Pf}])"
+            r"(?<=[\u3002\uff01\uff1f\uff61][\p{Pe}\p{Pf}]{0,8})"
+        ),
         # Before a word that follows a blank.
         r"(?r)\s(?=\S)",
         # Between words as UAX #29 finds them, for scripts without blanks.

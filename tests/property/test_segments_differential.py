@@ -111,7 +111,7 @@ def test_ids_are_the_whole_texts(
     tokenizer, oracle = pair_of(name)
     assert dict(tokenizer.controls) == dict(oracle.controls)
 
-    @property_settings(60)
+    @property_settings(40)
     @given(cases_of(oracle.controls), st.none() | subsets(oracle.controls))
     def compare(cases: list[Case], allowed: frozenset[str] | None) -> None:
         for text, places, policies in cases:
@@ -131,7 +131,7 @@ def test_borders_change_nothing(
     """Of one policy, cut anywhere: literal is literal, special is special but for what is cut."""
     tokenizer, oracle = pair_of(name)
 
-    @property_settings(30)
+    @property_settings(20)
     @given(cases_of(oracle.controls))
     def compare(cases: list[Case]) -> None:
         for text, places, _ in cases:

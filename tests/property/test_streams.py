@@ -96,7 +96,7 @@ def test_slices_joined_are_one_decoding(name: str, everything: Catalog, *, skip:
     replacing = Decoder(everything, name, mode=DecodeMode.REPLACE, skip_special_tokens=skip)
     strict = Decoder(everything, name, mode=DecodeMode.STRICT, skip_special_tokens=skip)
 
-    @property_settings(40)
+    @property_settings(28)
     @given(streams_of(everything.resolve(name)), CUTS)
     def check(streams: list[list[int]], cuts: list[int]) -> None:
         for ids in streams:
@@ -115,7 +115,7 @@ def test_one_id_at_a_time(name: str, everything: Catalog) -> None:
     """As a model's server sends them."""
     replacing = Decoder(everything, name, mode=DecodeMode.REPLACE)
 
-    @property_settings(20)
+    @property_settings(15)
     @given(streams_of(everything.resolve(name)))
     def check(streams: list[list[int]]) -> None:
         for ids in streams:
@@ -134,7 +134,7 @@ def test_pieces_joined_are_the_text(name: str, everything: Catalog, *, skip: boo
     replacing = Decoder(everything, name, mode=DecodeMode.REPLACE, skip_special_tokens=skip)
     strict = Decoder(everything, name, mode=DecodeMode.STRICT, skip_special_tokens=skip)
 
-    @property_settings(20)
+    @property_settings(15)
     @given(streams_of(entry))
     def check(streams: list[list[int]]) -> None:
         for ids in streams:
@@ -162,7 +162,7 @@ def test_a_piece_is_given_as_soon_as_nothing_can_change_it(name: str, everything
         return
     replacing = Decoder(everything, name, mode=DecodeMode.REPLACE)
 
-    @property_settings(20)
+    @property_settings(15)
     @given(streams_of(entry))
     def check(streams: list[list[int]]) -> None:
         for ids in streams:
