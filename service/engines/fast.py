@@ -17,10 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import fastokens
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from service.core.alignment import ByteAlignment
+from service.formats._common import Sizes
 
-    from service.core.tokenizer import Tokenizer
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from service.core.alignment import Alignment
+    from service.core.tokenizer import ControlSpan, Tokenizer
     from service.engines.certificate import Certificate
     from service.formats import Options
 
@@ -107,7 +111,7 @@ class FastTokenizer:
         self.facts = reference.facts
         self.encode_special = reference.encode_special
         self.encode_spans = reference.encode_spans
-        self.align = reference.align
+        self._sizes = Sizes(reference.vocabulary)
         self.find_controls = reference.find_controls
         self.decode_bytes = reference.decode_bytes
         self.byte_parts = reference.byte_parts
@@ -130,6 +134,13 @@ class FastTokenizer:
             return len(self.encode(text))
         self._until_sample -= 1
         return len(self._engine(text))
+
+    def align(self, text: str, spans: Sequence[ControlSpan]) -> Alignment:
+        """The ids of `encode_spans`, aligned by their bytes: all such formats are byte-level."""
+        if spans:
+            return self.reference.align(text, spans)
+        ids = self.encode(text)
+        return ByteAlignment(text, ids, self._sizes.of(ids))
 
     def _takes(self, text: str) -> bool:
         if text.isascii():

@@ -12,6 +12,7 @@ from service.api.app import create_app
 from service.catalog.catalog import load_catalog
 from service.catalog.certificates import CERTIFICATES_NAME, read_certificates, write_certificates
 from service.catalog.probes import PROBES
+from service.core.alignment import Unit
 from service.engines.certify import CertificationError, compare, random_texts
 from service.engines.fast import SAMPLE_EVERY, Difference, FastTokenizer, guarded
 from service.errors import ArtifactError
@@ -65,6 +66,8 @@ def test_ids_and_counts_are_the_reference_s(catalog: Catalog, name: str) -> None
         expected = fast.reference.encode(text)
         assert fast.encode(text) == expected, ascii(text)
         assert fast.count(text) == len(expected), ascii(text)
+        aligned, reference = fast.align(text, []), fast.reference.align(text, [])
+        assert aligned.offsets(Unit.BYTE) == reference.offsets(Unit.BYTE), ascii(text)
 
 
 def test_a_known_exception_goes_to_the_reference(catalog: Catalog) -> None:
