@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -92,6 +92,15 @@ class TextEncoder:
         )
         self._framed = request.add_special_tokens
         self.use = call.use(entry)
+
+    def head(self) -> dict[str, Any]:
+        """The fields of an answer that say what was asked of which tokenizer."""
+        return {
+            "tokenizer": self.entry.name,
+            "fingerprint": self.entry.fingerprint,
+            "special_policy": self.policy.value,
+            "add_special_tokens": self._framed,
+        }
 
     def encode(self, text: str, pointer: str) -> Encoded:
         """The ids of one text. Raises TextTooLarge, SpecialTokenInText, EngineLimit."""

@@ -96,12 +96,7 @@ def chunk(request: ChunkRequest, call: Call) -> ChunkResponse | ChunkBatchRespon
         by_meaning=request.boundary == "auto",
         max_chunks=call.limits.max_chunks,
     )
-    head: dict[str, Any] = {
-        "tokenizer": entry.name,
-        "fingerprint": entry.fingerprint,
-        "special_policy": request.special_policy.value,
-        "add_special_tokens": request.add_special_tokens,
-    }
+    head = encoder.head()
     if request.text is not UNSET:
         return ChunkResponse(**head, **_chunked(encoder, request, request.text, "/text", plan))
     results = each_text(

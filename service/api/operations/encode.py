@@ -95,12 +95,7 @@ def encode(request: EncodeRequest, call: Call) -> EncodeResponse | EncodeBatchRe
         request,
         max_text_bytes=limits.max_detail_text_bytes if request.asks_details else None,
     )
-    head: dict[str, Any] = {
-        "tokenizer": entry.name,
-        "fingerprint": entry.fingerprint,
-        "special_policy": request.special_policy.value,
-        "add_special_tokens": request.add_special_tokens,
-    }
+    head = encoder.head()
     if request.messages is not UNSET:
         chat = encode_chat(encoder, request, call)
         return EncodeResponse(**head, **_fields(encoder, request, chat.encoded), **chat.fields)

@@ -61,12 +61,7 @@ def truncate(request: TruncateRequest, call: Call) -> TruncateResponse | Truncat
     entry.expect(request.expected_fingerprint or None)
     encoder = TextEncoder(call, entry, request)
     budget = content_budget(encoder, request)
-    head: dict[str, Any] = {
-        "tokenizer": entry.name,
-        "fingerprint": entry.fingerprint,
-        "special_policy": request.special_policy.value,
-        "add_special_tokens": request.add_special_tokens,
-    }
+    head = encoder.head()
     if request.text is not UNSET:
         return TruncateResponse(
             **head, **_truncated(encoder, request, request.text, "/text", budget)
