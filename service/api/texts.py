@@ -129,21 +129,14 @@ class TextEncoder:
             self._count_spellings(part.text, part.policy)
         pointers = [f"/segments/{index}/text" for index in range(len(parts))]
         spans = self._timed(lambda: recognised(self.tokenizer, parts, self.allowed, pointers))
-        ids = self._timed(
-            lambda: (
-                self.tokenizer.encode_spans(text, spans) if spans else self.tokenizer.encode(text)
-            )
-        )
-        return self._frame(self._content(text, text_bytes, ids, lambda: spans))
+        return self._frame(self._spanned(text, text_bytes, spans))
 
     def encode_spans(self, text: str, spans: Sequence[ControlSpan]) -> Encoded:
         """The ids of a text in which the spans that are recognised are known already, unframed.
 
         Raises TextTooLarge, EngineLimit.
         """
-        text_bytes = self._checked_size(text)
-        ids = self._timed(lambda: self.tokenizer.encode_spans(text, spans))
-        content = self._content(text, text_bytes, ids, lambda: spans)
+        content = self._spanned(text, self._checked_size(text), spans)
         return self._assembled((content,), ((), ()))
 
     def note_spellings(self, text: str) -> None:
@@ -172,6 +165,14 @@ class TextEncoder:
         return self._timed(
             lambda: len(encode_by_policy(self.tokenizer, text, self.policy, self.allowed, ""))
         )
+
+    def _spanned(self, text: str, text_bytes: int, spans: Sequence[ControlSpan]) -> Content:
+        """The content ids of a text in which `spans`, and no others, are recognised."""
+        tokenizer = self.tokenizer
+        ids = self._timed(
+            lambda: tokenizer.encode_spans(text, spans) if spans else tokenizer.encode(text)
+        )
+        return self._content(text, text_bytes, ids, lambda: spans)
 
     def _checked_size(self, text: str) -> int:
         text_bytes = len(text) if text.isascii() else len(text.encode())

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import msgspec
+    from msgspec import UnsetType
 
     from service.api.structs import Request
     from service.catalog.catalog import Catalog, Entry
@@ -50,6 +51,15 @@ class Call:
     catalog: Catalog
     limits: Settings
     uses: list[Use] = dataclasses.field(default_factory=list)
+
+    def entry(self, name: str, expected: str | UnsetType) -> Entry:
+        """The tokenizer that a request names, if it is the one that it expects.
+
+        Raises UnknownTokenizer and FingerprintMismatch.
+        """
+        entry = self.catalog.resolve(name)
+        entry.expect(expected or None)
+        return entry
 
     def use(self, entry: Entry) -> Use:
         """Begin to note the work done with a tokenizer."""

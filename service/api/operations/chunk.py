@@ -84,8 +84,7 @@ def chunk(request: ChunkRequest, call: Call) -> ChunkResponse | ChunkBatchRespon
         raise Validation(
             "overlap_tokens is more than half of max_tokens.", {"pointer": "/overlap_tokens"}
         )
-    entry = call.catalog.resolve(request.tokenizer)
-    entry.expect(request.expected_fingerprint or None)
+    entry = call.entry(request.tokenizer, request.expected_fingerprint)
     encoder = TextEncoder(call, entry, request)
     budget = content_budget(encoder, request)
     if budget == 0:

@@ -143,8 +143,7 @@ def count(
                 "Beside tokenizer, expected_fingerprint is one fingerprint.",
                 {"pointer": "/expected_fingerprint"},
             )
-        entry = call.catalog.resolve(request.tokenizer)
-        entry.expect(request.expected_fingerprint or None)
+        entry = call.entry(request.tokenizer, request.expected_fingerprint)
         shape = CountResponse if request.texts is UNSET else CountBatchResponse
         head: dict[str, Any] = {"tokenizer": entry.name, "fingerprint": entry.fingerprint, **asked}
         return shape(**head, **_count_with(entry, request, call))

@@ -99,8 +99,7 @@ def decode(request: DecodeRequest, call: Call) -> DecodeResponse | DecodeBatchRe
     exactly_one(request, "ids", "batch")
     if request.output == "bytes" and (request.pieces or not request.final):
         raise Validation("pieces and final belong to output 'text'.", {"pointer": "/output"})
-    entry = call.catalog.resolve(request.tokenizer)
-    entry.expect(request.expected_fingerprint or None)
+    entry = call.entry(request.tokenizer, request.expected_fingerprint)
     use = call.use(entry)
     head: dict[str, Any] = {
         "tokenizer": entry.name,

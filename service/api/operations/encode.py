@@ -86,8 +86,7 @@ class EncodeBatchResponse(TextHead, frozen=True, kw_only=True):
 def encode(request: EncodeRequest, call: Call) -> EncodeResponse | EncodeBatchResponse:
     """Run one request. Raises RequestError."""
     check_source(request)
-    entry = call.catalog.resolve(request.tokenizer)
-    entry.expect(request.expected_fingerprint or None)
+    entry = call.entry(request.tokenizer, request.expected_fingerprint)
     limits = call.limits
     encoder = TextEncoder(
         call,

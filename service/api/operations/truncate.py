@@ -57,8 +57,7 @@ class TruncateBatchResponse(TextHead, frozen=True, kw_only=True):
 def truncate(request: TruncateRequest, call: Call) -> TruncateResponse | TruncateBatchResponse:
     """Run one request. Raises RequestError."""
     exactly_one(request, "text", "texts")
-    entry = call.catalog.resolve(request.tokenizer)
-    entry.expect(request.expected_fingerprint or None)
+    entry = call.entry(request.tokenizer, request.expected_fingerprint)
     encoder = TextEncoder(call, entry, request)
     budget = content_budget(encoder, request)
     head = encoder.head()
