@@ -74,6 +74,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_chunks: Annotated[
         Count, Meta(description="A text of more chunks is 422 too_many_items.")
     ] = 65_536
+    max_header_bytes: Annotated[
+        Count, Meta(description="A longer request line with its headers is 431 headers_too_large.")
+    ] = 64 * 1024
+    header_timeout_seconds: Annotated[
+        Seconds,
+        Meta(description="A head that takes longer from its first byte on closes the connection."),
+    ] = 10.0
+    body_idle_timeout_seconds: Annotated[
+        Seconds,
+        Meta(description="A body of which no byte comes for so long closes the connection."),
+    ] = 10.0
+    idle_timeout_seconds: Annotated[
+        Seconds, Meta(description="How long a connection may wait before its first request.")
+    ] = 10.0
     keep_alive_seconds: Annotated[
         Seconds, Meta(description="How long a connection may be idle between two requests.")
     ] = 75.0

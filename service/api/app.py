@@ -22,6 +22,7 @@ from service.api.pages import (
     template_of,
 )
 from service.api.problems import MEDIA_TYPE, STATUS_OF_CODE, problem_body, problem_headers
+from service.api.quick import Quick
 from service.catalog.catalog import library_version
 from service.core.policy import SpecialPolicy
 from service.engines.fast import Difference, FastTokenizer
@@ -70,6 +71,7 @@ class Application:
         for entry in catalog:
             if isinstance(entry.tokenizer, FastTokenizer):
                 entry.tokenizer.on_difference = self._note_difference
+        self.quick = Quick(catalog, settings, metrics, self.lifecycle)
         self._door = Door(catalog, settings, metrics, self.lifecycle, self._engine)
         self._litestar = Litestar(
             route_handlers=[

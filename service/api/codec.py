@@ -13,6 +13,7 @@ from service.errors import (
     InvalidUnicode,
     MalformedBody,
     NotAcceptable,
+    PayloadTooLarge,
     RequestError,
     TokenizerRequired,
     UnsupportedMediaType,
@@ -20,6 +21,8 @@ from service.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from service.api.structs import Request
 
 JSON = "application/json"
@@ -104,6 +107,16 @@ def _weight(parameters: list[str]) -> float:
             except ValueError:
                 return 0.0
     return 1.0
+
+
+def check_declared(headers: Mapping[bytes, bytes], limit: int) -> None:
+    """Raise PayloadTooLarge for a declared length over the limit, before a byte is read."""
+    declared = headers.get(b"content-length", b"")
+    # Compared by length first: int() refuses more digits than anybody needs.
+    digits = declared.lstrip(b"0") if declared.isdigit() else b""
+    longest = len(str(limit))
+    if len(digits) > longest or (len(digits) == longest and int(digits) > limit):
+        raise PayloadTooLarge(limit)
 
 
 class BodyReader:

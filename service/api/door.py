@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from service.api.codec import JSON, MSGPACK, OFFERED, BodyReader, media_types
+from service.api.codec import JSON, MSGPACK, OFFERED, BodyReader, check_declared, media_types
 from service.api.exchange import Exchange
 from service.api.operations import Call, operations
 from service.api.plain import Answered, ShortWays
 from service.api.problems import MEDIA_TYPE, STATUS_OF_CODE, problem_body, problem_headers
+from service.api.quick import INLINE_BODY_BYTES
 from service.core.faults import is_fault
 from service.errors import (
     Draining,
@@ -37,10 +38,6 @@ if TYPE_CHECKING:
     from service.catalog.catalog import Catalog
     from service.metrics import Metrics
     from service.settings import Settings
-
-INLINE_BODY_BYTES = 16 * 1024
-"""Larger bodies are worked on in the engine thread. A hop to it costs 15 to 50 us: half of the
-work at 200 bytes, under a tenth from 16 KiB on, where inline work would hold the loop for 1 ms."""
 
 METHODS = ("OPTIONS", "POST")
 
@@ -95,7 +92,6 @@ class Door:
         self._lifecycle = lifecycle
         self._engine = engine
         self._limit = settings.max_body_bytes
-        self._limit_digits = len(str(settings.max_body_bytes))
         # A line for every request needs what only the long way notes.
         self._takes_short_way = settings.log_requests != "all"
         self._operations = {
@@ -126,18 +122,14 @@ class Door:
                 headers.get(b"content-encoding", b""),
                 headers.get(b"accept", b""),
             )
-            self._check_declared(headers)
+            check_declared(headers, self._limit)
             message = await receive()
             body: bytes = message.get("body", b"")
             if message.get("more_body") or len(body) > self._limit or message["type"] != _REQUEST:
                 body = await _read_rest(receive, message, self._limit)
             short = short_ways if given is asked is JSON and self._takes_short_way else None
-            answered: bytes | Answered | None = None
-            if short is not None and len(body) <= INLINE_BODY_BYTES:
-                answered = short.answer(body)
-            if answered is None:
-                work = _Work(operation, reader, short, (given, asked), body)
-                answered = await self._work(exchange, work)
+            work = _Work(operation, reader, short, (given, asked), body)
+            answered = await self._work(exchange, work)
         except ClientGoneError:
             exchange.finish(499)
         except RequestError as error:
@@ -155,21 +147,12 @@ class Door:
         if self._lifecycle.refuses_work:
             raise Draining
 
-    def _check_declared(self, headers: dict[bytes, bytes]) -> None:
-        """Raise PayloadTooLarge for a declared length over the limit, before a byte is read."""
-        declared = headers.get(b"content-length", b"")
-        if len(declared) >= self._limit_digits and declared.isdigit():
-            # Compared by length first: int() refuses more digits than anybody needs.
-            digits = declared.lstrip(b"0")
-            if len(digits) > self._limit_digits or int(digits or b"0") > self._limit:
-                raise PayloadTooLarge(self._limit)
-
     async def _work(self, exchange: Exchange, work: _Work) -> bytes | Answered:
         """Do the work, inline or in the engine thread. Raises RequestError alone."""
         call = Call(self._catalog, self._settings, exchange.uses)
         try:
             if len(work.body) <= INLINE_BODY_BYTES:
-                return work.long_way(call)
+                return work.either_way(call)
             return await self._in_engine_thread(lambda: work.either_way(call), len(work.body))
         except RequestError as error:
             if isinstance(error, EngineFailure):

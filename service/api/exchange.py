@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 from service.log import logger
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from service.api.operations import Use
     from service.errors import RequestError
     from service.metrics import Metrics
     from service.settings import Settings
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
+
+WAITED_SECONDS = "waited_seconds"
+"""Key of the scope's state under which the protocol says how long it waited for the body."""
 
 _FIRST_ERROR_STATUS = 400
 
@@ -40,8 +45,14 @@ def _renew() -> None:
 os.register_at_fork(after_in_child=_renew)
 
 
-def _new_request_id() -> bytes:
-    """An id that no other request has: a random name of the process and a running number."""
+def request_id_of(headers: Mapping[bytes, bytes]) -> bytes:
+    """The id that the client gave its request, or an id that no other request has.
+
+    The latter is a random name of the process and a running number.
+    """
+    given = headers.get(b"x-request-id")
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given
     return b"%b-%x" % (_process, next(_numbers))
 
 
@@ -67,7 +78,7 @@ class Exchange:
         metrics: Metrics,
         settings: Settings,
     ) -> None:
-        self._started = perf_counter()
+        self._started = perf_counter() - scope.get("state", {}).get(WAITED_SECONDS, 0.0)
         self._metrics = metrics
         self._log_requests = settings.log_requests
         self.route = route
@@ -75,10 +86,7 @@ class Exchange:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.uses: list[Use] = []
         self.error: RequestError | None = None
-        given = self.headers.get(b"x-request-id")
-        self.request_id = (
-            given if given is not None and _REQUEST_ID.fullmatch(given) else _new_request_id()
-        )
+        self.request_id = request_id_of(self.headers)
         metrics.add_in_flight(1)
 
     def finish(self, status: int) -> None:

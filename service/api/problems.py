@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 MEDIA_TYPE = "application/problem+json"
 
 STATUS_OF_CODE: dict[str, int] = {
+    "malformed_request": 400,
     "malformed_body": 400,
     "invalid_unicode": 400,
     "unauthorized": 401,
@@ -23,6 +24,7 @@ STATUS_OF_CODE: dict[str, int] = {
     "fingerprint_mismatch": 409,
     "payload_too_large": 413,
     "unsupported_media_type": 415,
+    "headers_too_large": 431,
     "validation": 422,
     "tokenizer_required": 422,
     "special_token_in_text": 422,
@@ -36,6 +38,7 @@ STATUS_OF_CODE: dict[str, int] = {
     "chat_template_failed": 422,
     "engine_failure": 500,
     "internal": 500,
+    "overloaded": 503,
     "draining": 503,
 }
 

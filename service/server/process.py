@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import signal
 import socket
 from typing import TYPE_CHECKING
 
 import uvicorn
+
+from service.server.protocol import Protocol, Rules
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -21,6 +24,9 @@ _BACKLOG = 2048
 
 _NOTICE_SECONDS = 0.25
 """How long requests whose connections were closed have to notice it and to end by themselves."""
+
+_WATCH_SECONDS = 0.5
+"""How often deadlines are looked at, and so how much later than said a connection may be closed."""
 
 OWN_SIGNALS: Mapping[int, int] = {number: number for number in (signal.SIGTERM, signal.SIGINT)}
 """A process that stands alone takes each signal for what it is."""
@@ -73,19 +79,33 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="uvloop",
-                http="httptools",
+                # uvicorn takes any callable that makes a protocol.
+                http=functools.partial(Protocol, rules=Rules(settings, app.quick)),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="on",
                 log_config=None,
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
-                timeout_keep_alive=round(settings.keep_alive_seconds),
             )
         )
         self._settings = settings
         self._app = app
         self._signals = signals
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and watch over the connections."""
+        await super().startup(sockets)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Close the connections that missed their deadline, now and from now on."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for connection in [*self.server_state.connections]:
+            if isinstance(connection, Protocol) and connection.deadline < now:
+                connection.expire()
+        loop.call_later(_WATCH_SECONDS, self._watch)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

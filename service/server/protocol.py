@@ -1,0 +1,302 @@
+"""HTTP/1.1 on one connection: uvicorn's protocol, with bounds that it lacks and a quick way.
+
+uvicorn bounds neither the size of a request's head nor the time that a head, a body or a first
+request may take. Here a connection has a deadline in each of these states, and one watch for all
+connections closes those that miss theirs. A plain request that arrived whole is answered at once
+(service/api/quick.py); every other goes uvicorn's way through ASGI.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from service.api.exchange import WAITED_SECONDS
+from service.errors import HeadersTooLarge, MalformedRequest
+from service.server.lingering import Lingering
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from service.api.quick import Quick
+    from service.errors import RequestError
+    from service.settings import Settings
+
+_OFFER = frozenset({b"upgrade", b"http2-settings"})
+"""The headers of an offer of another protocol, and the words of `connection` that name them."""
+
+_MAX_DRAINED_BYTES = 64 * 1024
+"""How much of a body is read that its answer did not wait for, so that the connection can stay."""
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class _NoMoreError(Exception):
+    """Nothing more is read of this connection."""
+
+
+class Rules:
+    """What all connections of a process share: bounds, the quick way, the head of its answers."""
+
+    def __init__(self, settings: Settings, quick: Quick) -> None:
+        self.quick = quick
+        self.max_body_bytes = settings.max_body_bytes
+        self.max_head_bytes = settings.max_header_bytes
+        self.idle_seconds = settings.idle_timeout_seconds
+        self.head_seconds = settings.header_timeout_seconds
+        self.body_idle_seconds = settings.body_idle_timeout_seconds
+        self.keep_alive_seconds = settings.keep_alive_seconds
+        self._headers: Headers | None = None
+        self._head = b""
+
+    def head(self, headers: Headers) -> bytes:
+        """The first lines of a quick answer. uvicorn makes a new list when the date changes."""
+        if headers is not self._headers:
+            lines = (b"%b: %b\r\n" % header for header in headers)
+            self._headers, self._head = headers, STATUS_LINE[200] + b"".join(lines)
+        return self._head
+
+
+class Protocol(HttpToolsProtocol):
+    """One connection. Everything here is called on the event loop."""
+
+    def __init__(self, *, rules: Rules, **of_uvicorn: Any) -> None:  # noqa: ANN401 - uvicorn's own
+        super().__init__(**of_uvicorn)
+        self._rules = rules
+        self.deadline = math.inf
+        """Time of the loop after which the watch closes this connection."""
+        self._in_head = self._in_body = self._begins = False
+        self._drained_bytes = 0
+        # Whether the data in hand ended a head or a message or brought a part of a body, and how
+        # many bytes came since some did: of a head, of what surrounds chunks, of blank lines.
+        self._refused = self._advances = False
+        self._idle_bytes = 0
+        # A request for work is held back until it is whole: read piece by piece through ASGI, 1 MB
+        # costs twice as much. It is answered at once if it is small, one for each piece of data:
+        # requests that arrive together take turns with those of other connections.
+        self._holds = self._waits = self._may_answer = False
+        self._held = io.BytesIO()  # a list of pieces of two bytes would take thirty times as much
+        self._held_since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a first request, no longer than an idle connection may."""
+        super().connection_made(transport)
+        self._lingering = Lingering(transport, self.loop, lambda: self._in_body or self._refused)
+        self.transport = cast("asyncio.Transport", self._lingering)  # all that uvicorn uses of one
+        self.deadline = self.loop.time() + self._rules.idle_seconds
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, answer or pass on what is whole, and set the next deadline."""
+        if self._refused or self._lingering.lingers:
+            self._lingering.swallow(len(data))
+            return
+        self._may_answer = True
+        self._advances = False
+        rest = None
+        try:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                rest = memoryview(data)[upgrade.args[0] :]
+            while rest is not None:
+                rest = self._read_anew(rest)
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            if not isinstance(cause, _NoMoreError):
+                self._refuse(cause if isinstance(cause, HeadersTooLarge) else MalformedRequest())
+            return
+        if self._holds and not self._waits:
+            self._wait(self.loop.time())
+        self._idle_bytes = 0 if self._advances else self._idle_bytes + len(data)
+        if self._idle_bytes > self._rules.max_head_bytes:
+            self._refuse(HeadersTooLarge(self._rules.max_head_bytes))
+        else:
+            self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        """Say how long is waited for what comes next."""
+        now = self.loop.time()
+        if self._in_body:
+            self.deadline = now + self._rules.body_idle_seconds
+        elif self._in_head:
+            if self._begins:
+                self._begins = False
+                self.deadline = now + self._rules.head_seconds
+        elif self.cycle is not None and not self.cycle.response_complete:
+            self.deadline = math.inf
+        elif self._advances:  # blank lines keep no connection
+            self.deadline = now + self._rules.keep_alive_seconds
+
+    def on_message_begin(self) -> None:
+        """A request's first byte."""
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
+        self._in_head = self._begins = True
+        self._drained_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header; those after a chunked body say nothing that anybody reads."""
+        if not self._in_body:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Hold a request for work back until it is whole; start the ASGI cycle of any other."""
+        self._check_head()
+        parser, cycle = self.parser, self.cycle
+        self._holds = (
+            self._rules.quick.takes(self.url)
+            and parser.get_method() == b"POST"
+            and not self.expect_100_continue
+            and (cycle is None or cycle.response_complete)
+            and parser.should_keep_alive()
+            and parser.get_http_version() == "1.1"
+            and not parser.should_upgrade()
+            and not self.flow.write_paused
+        )
+        if self._holds:
+            self._waits = False
+            self._held = io.BytesIO()
+        elif not parser.should_upgrade():
+            self._start_cycle()
+        self._in_head, self._in_body = False, True
+        self._advances = True
+
+    def _wait(self, now: float) -> None:
+        """Hold a request that is not whole yet; one that will be refused is refused now."""
+        self._waits = True
+        self._held_since = now
+        if not self._rules.quick.waits_for(self.headers):
+            self._start_cycle()
+
+    def _check_head(self) -> None:
+        """Raise HeadersTooLarge for a head that is over the bound although it came at once."""
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > self._rules.max_head_bytes:
+            raise HeadersTooLarge(self._rules.max_head_bytes)
+
+    def _start_cycle(self) -> None:
+        """Go uvicorn's way with what is there of a request."""
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers += headers
+        super().on_headers_complete()
+        if self._holds:
+            self._holds = False
+            # Asked again after the body, the parser no longer says what it said of the head.
+            self.cycle.keep_alive = True
+            # A bytearray that is bytes: uvicorn copies it with bytes(), which costs nothing then.
+            self.cycle.body = cast("bytearray", self._held.getvalue())
+            if self._waits:
+                waited = self.loop.time() - self._held_since
+                self.scope.setdefault("state", {})[WAITED_SECONDS] = waited
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._advances = True
+        if self._holds:
+            self._held.write(body)
+            if self._held.tell() > self._rules.max_body_bytes:
+                self._start_cycle()
+                self.cycle.message_event.set()
+        elif self.cycle.response_complete:
+            self._drained_bytes += len(body)
+            if self._drained_bytes > _MAX_DRAINED_BYTES:
+                self._lingering.linger()
+                raise _NoMoreError
+        else:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Answer a request that was held back; uvicorn's cycle learns that its body is whole."""
+        self._in_body = False
+        self._advances = True
+        if self.parser.should_upgrade():
+            return
+        if self._holds:
+            if self._may_answer and self._held.tell() <= self._rules.quick.limit:
+                self._may_answer = False
+                answer = self._rules.quick.answer(self.url, self.headers, self._held.getvalue())
+                if answer is not None:
+                    self._holds = False
+                    head = self._rules.head(self.server_state.default_headers)
+                    self._lingering.write(head + answer)
+                    return
+            self._start_cycle()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request; the watch takes the place of uvicorn's timer."""
+        super().on_response_complete()
+        self._unset_keepalive_if_required()
+        self._advances = True
+        self._set_deadline()
+
+    def shutdown(self) -> None:
+        """Close the connection when it is idle, or after the answer to what was begun."""
+        if self._holds:
+            self._start_cycle()
+        super().shutdown()
+
+    def expire(self) -> None:
+        """The deadline is past: nobody is waited for any longer, but for an answer of ours."""
+        cycle = self.cycle
+        if self.pipeline or not (cycle is None or cycle.response_complete or cycle.more_body):
+            self.deadline = self.loop.time() + self._rules.head_seconds
+        else:
+            self._lingering.abort()
+
+    def _refuse(self, error: RequestError) -> None:
+        """Answer what is no request, and read no further."""
+        self._refused = True
+        self.deadline = self.loop.time() + self._rules.keep_alive_seconds
+        of_body = self._in_body and not self._holds
+        self._holds = False
+        cycle = self.cycle
+        if cycle is None or (cycle.response_complete and not of_body):
+            self._answer_refused(error)
+        elif cycle.response_complete:
+            self._lingering.linger()
+        elif of_body and not cycle.response_started and not self.pipeline:
+            cycle.disconnected = True
+            cycle.message_event.set()
+            self._answer_refused(error)
+        else:
+            # Answers are under way, and another would end up within them.
+            cycle.keep_alive = False
+
+    def _answer_refused(self, error: RequestError) -> None:
+        headers = self.server_state.default_headers
+        self._lingering.write(self._rules.quick.refusal(error, headers))
+        self._lingering.linger()
+
+    def _read_anew(self, rest: memoryview) -> memoryview | None:
+        """Read a request that offers another protocol without its offer; this one is enough.
+
+        Clients that would like HTTP/2 send one with a POST, and the parser leaves the body unread.
+        Gives what follows another such request.
+        """
+        method, version = self.parser.get_method(), self.parser.get_http_version()
+        if method == b"CONNECT":
+            raise httptools.HttpParserInvalidMethodError
+        lines = [b"%b %b HTTP/%b" % (method, self.url, version.encode())]
+        for name, value in self.headers:
+            if name == b"connection":
+                words = (word.strip() for word in value.split(b","))
+                kept = b", ".join(word for word in words if word.lower() not in _OFFER)
+                lines.append(b"connection: " + kept)
+            elif name not in _OFFER:
+                lines.append(b"%b: %b" % (name, value))
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.parser.feed_data(b"\r\n".join([*lines, b"", b""]))
+        try:
+            self.parser.feed_data(rest)
+        except httptools.HttpParserUpgrade as upgrade:
+            return rest[upgrade.args[0] :]
+        return None
