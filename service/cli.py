@@ -79,6 +79,9 @@ def serve(host: str | None, port: int | None, workers: int | None, artifacts: st
         _refuse(error)
     try:
         status = serve_workers(settings, catalog)
+    except SettingsError as error:
+        click.echo(f"error: {error}", err=True)
+        status = EXIT_USAGE
     except OSError as error:
         where = f"{settings.listen_host}:{settings.listen_port}"
         click.echo(f"error: can't listen on {where}: {error.strerror}", err=True)

@@ -50,6 +50,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["errors", "all", "off"],
         Meta(description="Which requests write a line to the log: errors, all or off."),
     ] = "errors"
+    api_keys_file: Annotated[
+        str,
+        Meta(
+            description="File with a name and the SHA-256 of an API key on each line. Empty: "
+            "everybody may call."
+        ),
+    ] = ""
+    tls_certificate_file: Annotated[
+        str, Meta(description="Certificate chain (PEM). With it the service speaks TLS alone.")
+    ] = ""
+    tls_key_file: Annotated[
+        str, Meta(description="Key of the certificate (PEM), unless it is in the same file.")
+    ] = ""
     max_body_bytes: Annotated[
         Count, Meta(description="A longer body is 413 payload_too_large, read no further.")
     ] = 16 * 1024 * 1024
@@ -74,6 +87,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_chunks: Annotated[
         Count, Meta(description="A text of more chunks is 422 too_many_items.")
     ] = 65_536
+    max_pending_bytes: Annotated[
+        Count,
+        Meta(
+            description="Bytes of bodies, times the tokenizers each asks for, that may wait for an "
+            "engine; more is 503 overloaded."
+        ),
+    ] = 64 * 1024 * 1024
+    request_timeout_seconds: Annotated[
+        Seconds, Meta(description="A request that waits longer for an engine is 503 overloaded.")
+    ] = 30.0
+    engine_timeout_seconds: Annotated[
+        Seconds,
+        Meta(description="A call of a library that takes longer hangs: its process is replaced."),
+    ] = 60.0
     max_header_bytes: Annotated[
         Count, Meta(description="A longer request line with its headers is 431 headers_too_large.")
     ] = 64 * 1024

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from litestar import Litestar, Response
 from litestar.exceptions import HTTPException
 
-from service.api.door import Door, send_problem
+from service.api.door import NOT_STORED, Door, send_problem
+from service.api.engine import Engine
 from service.api.exchange import Exchange
+from service.api.keys import OPEN_PATHS, ApiKeys
 from service.api.lifecycle import Lifecycle
 from service.api.openapi import openapi_document
 from service.api.operations import operations
@@ -26,7 +28,7 @@ from service.api.quick import Quick
 from service.catalog.catalog import library_version
 from service.core.policy import SpecialPolicy
 from service.engines.fast import Difference, FastTokenizer
-from service.errors import Internal, MethodNotAllowed, NotFound, RequestError
+from service.errors import Internal, MethodNotAllowed, NotFound, RequestError, Unauthorized
 from service.log import logger
 from service.metrics import Labels, Metrics
 
@@ -61,22 +63,23 @@ def metrics_for(catalog: Catalog, *, slabs: int = 1) -> Metrics:
 class Application:
     """The ASGI application of one process."""
 
-    def __init__(self, settings: Settings, catalog: Catalog, metrics: Metrics) -> None:
+    def __init__(
+        self, settings: Settings, catalog: Catalog, metrics: Metrics, keys: ApiKeys | None
+    ) -> None:
         self.lifecycle = Lifecycle()
-        # One thread: the libraries use a whole core each, and four threads on two cores halved
-        # the throughput of small requests beside them (docs/decisions/0003).
-        self._engine = ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine")
+        self.keys = keys
+        self.engine = Engine(settings, metrics)
         self._settings = settings
         self._metrics = metrics
         for entry in catalog:
             if isinstance(entry.tokenizer, FastTokenizer):
                 entry.tokenizer.on_difference = self._note_difference
-        self.quick = Quick(catalog, settings, metrics, self.lifecycle)
-        self._door = Door(catalog, settings, metrics, self.lifecycle, self._engine)
+        self.quick = Quick(catalog, settings, metrics, self.lifecycle, keys)
+        self._door = Door(catalog, settings, metrics, self.lifecycle, self.engine)
         self._litestar = Litestar(
             route_handlers=[
                 *status_pages(metrics, self.lifecycle, openapi_document),
-                *catalog_pages(catalog, self._engine),
+                *catalog_pages(catalog, self.engine),
             ],
             exception_handlers={
                 RequestError: _request_error,
@@ -91,6 +94,12 @@ class Application:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI
         """Serve one connection's scope (ASGI)."""
         if scope["type"] == "http":
+            if self.keys is not None and scope["path"] not in OPEN_PATHS:
+                try:
+                    self.keys.check(dict(scope["headers"]).get(b"authorization", b""))
+                except Unauthorized as error:
+                    await send_problem(send, self._exchange(scope), error)
+                    return
             if self._door.leads_to(scope["path"]):
                 await self._door(scope, receive, send)
             else:
@@ -111,11 +120,16 @@ class Application:
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self.lifecycle.ready = False
-        self._engine.shutdown(wait=False, cancel_futures=True)
+        self.engine.close()
         await send({"type": "lifespan.shutdown.complete"})
 
+    def _exchange(self, scope: Any) -> Exchange:  # noqa: ANN401 - ASGI
+        path = scope["path"]
+        route = path if self._door.leads_to(path) else template_of(path)
+        return Exchange(scope, route, self._metrics, self._settings)
+
     async def _page(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI
-        exchange = Exchange(scope, template_of(scope["path"]), self._metrics, self._settings)
+        exchange = self._exchange(scope)
         scope.setdefault("state", {})[_EXCHANGE] = exchange
         status = 499
 
@@ -124,6 +138,8 @@ class Application:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = [*message["headers"], (b"x-request-id", exchange.request_id)]
+                if not any(name == b"cache-control" for name, _ in headers):
+                    headers.append(NOT_STORED)
                 message = {**message, "headers": headers}
             await send(message)
 
@@ -137,8 +153,12 @@ class Application:
 
 
 def create_app(settings: Settings, catalog: Catalog, metrics: Metrics | None = None) -> Application:
-    """The application over a loaded catalog; several workers share one `metrics`."""
-    return Application(settings, catalog, metrics or metrics_for(catalog))
+    """The application over a loaded catalog; several workers share one `metrics`.
+
+    Raises SettingsError for a file of API keys that can't be used.
+    """
+    keys = ApiKeys(Path(settings.api_keys_file)) if settings.api_keys_file else None
+    return Application(settings, catalog, metrics or metrics_for(catalog), keys)
 
 
 def _problem(request: Request[Any, Any, Any], error: RequestError) -> Response[bytes]:

@@ -7,12 +7,13 @@ body limit, the placement of the work, and errors.
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from service.api.codec import JSON, MSGPACK, OFFERED, BodyReader, check_declared, media_types
+from service.api.engine import AbandonedError
 from service.api.exchange import Exchange
 from service.api.operations import Call, operations
 from service.api.plain import Answered, ShortWays
@@ -30,9 +31,7 @@ from service.errors import (
 from service.log import logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Executor
-
+    from service.api.engine import Engine
     from service.api.lifecycle import Lifecycle
     from service.api.operations import Operation
     from service.catalog.catalog import Catalog
@@ -41,12 +40,22 @@ if TYPE_CHECKING:
 
 METHODS = ("OPTIONS", "POST")
 
+
+class _Tokenizers(msgspec.Struct):
+    """The part of a body that says how often its texts are worked on."""
+
+    tokenizers: list[str] = []
+
+
+_TOKENIZERS_READERS = {
+    JSON: msgspec.json.Decoder(_Tokenizers).decode,
+    MSGPACK: msgspec.msgpack.Decoder(_Tokenizers).decode,
+}
 _ENCODERS = {JSON: msgspec.json.Encoder().encode, MSGPACK: msgspec.msgpack.Encoder().encode}
 _CONTENT_TYPES = {offered: (b"content-type", offered.encode()) for offered in OFFERED}
+NOT_STORED = (b"cache-control", b"no-store")
+"""Answers hold what a caller wrote; no cache on the way is to keep them."""
 _ALLOW = (b"allow", ", ".join(METHODS).encode())
-
-
-Worked = TypeVar("Worked")
 
 _REQUEST = "http.request"
 
@@ -64,6 +73,16 @@ class _Work(NamedTuple):
     media: tuple[str, str]
     body: bytes
 
+    def tokenizers(self) -> int:
+        """How many tokenizers are asked for, as far as a glance tells."""
+        if b"tokenizers" not in self.body:
+            return 1
+        given, _ = self.media
+        try:
+            return max(1, len(_TOKENIZERS_READERS[given](self.body).tokenizers))
+        except (msgspec.DecodeError, RecursionError):
+            return 1
+
     def long_way(self, call: Call) -> bytes:
         """The operation itself. Raises what it raises."""
         given, asked = self.media
@@ -71,8 +90,14 @@ class _Work(NamedTuple):
 
     def either_way(self, call: Call) -> bytes | Answered:
         """The short way where the request takes it, else the long one."""
-        answered = None if self.short is None else self.short.answer(self.body)
+        answered = None if self.short is None else self.short.answer(self.body, self.media[0])
         return self.long_way(call) if answered is None else answered
+
+
+async def _client_gone(receive: Any) -> None:  # noqa: ANN401 - ASGI
+    """Return when the client has closed the connection; its body is whole already."""
+    while (await receive())["type"] == _REQUEST:
+        pass
 
 
 class Door:
@@ -84,7 +109,7 @@ class Door:
         settings: Settings,
         metrics: Metrics,
         lifecycle: Lifecycle,
-        engine: Executor,
+        engine: Engine,
     ) -> None:
         self._catalog = catalog
         self._settings = settings
@@ -127,9 +152,9 @@ class Door:
             body: bytes = message.get("body", b"")
             if message.get("more_body") or len(body) > self._limit or message["type"] != _REQUEST:
                 body = await _read_rest(receive, message, self._limit)
-            short = short_ways if given is asked is JSON and self._takes_short_way else None
+            short = short_ways if given == asked and self._takes_short_way else None
             work = _Work(operation, reader, short, (given, asked), body)
-            answered = await self._work(exchange, work)
+            answered = await self._work(exchange, work, receive)
         except ClientGoneError:
             exchange.finish(499)
         except RequestError as error:
@@ -147,13 +172,19 @@ class Door:
         if self._lifecycle.refuses_work:
             raise Draining
 
-    async def _work(self, exchange: Exchange, work: _Work) -> bytes | Answered:
-        """Do the work, inline or in the engine thread. Raises RequestError alone."""
+    async def _work(self, exchange: Exchange, work: _Work, receive: Any) -> bytes | Answered:  # noqa: ANN401 - ASGI
+        """Do the work, inline or in the engine thread. Raises RequestError, ClientGoneError."""
         call = Call(self._catalog, self._settings, exchange.uses)
         try:
             if len(work.body) <= INLINE_BODY_BYTES:
                 return work.either_way(call)
-            return await self._in_engine_thread(lambda: work.either_way(call), len(work.body))
+            return await self._engine.run(
+                lambda: work.either_way(call),
+                len(work.body) * work.tokenizers(),
+                functools.partial(_client_gone, receive),
+            )
+        except AbandonedError:
+            raise ClientGoneError from None
         except RequestError as error:
             if isinstance(error, EngineFailure):
                 logger.error("engine failure", exc_info=error.__cause__, extra=_fields(exchange))
@@ -163,13 +194,6 @@ class Door:
                 raise
             logger.error("internal error", exc_info=error, extra=_fields(exchange))
             raise Internal from None
-
-    async def _in_engine_thread(self, work: Callable[[], Worked], waiting_bytes: int) -> Worked:
-        self._metrics.add_pending(waiting_bytes)
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._engine, work)
-        finally:
-            self._metrics.add_pending(-waiting_bytes)
 
 
 def _fields(exchange: Exchange) -> dict[str, dict[str, str]]:
@@ -214,7 +238,11 @@ async def _send(
     headers: list[tuple[bytes, bytes]],
     body: bytes,
 ) -> None:
-    headers += ((b"content-length", b"%d" % len(body)), (b"x-request-id", exchange.request_id))
+    headers += (
+        (b"content-length", b"%d" % len(body)),
+        (b"x-request-id", exchange.request_id),
+        NOT_STORED,
+    )
     try:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import functools
 import hashlib
@@ -25,10 +24,10 @@ from service.api.problems import RETRY_AFTER_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Executor
 
     from litestar.handlers import HTTPRouteHandler
 
+    from service.api.engine import Engine
     from service.api.lifecycle import Lifecycle
     from service.catalog.catalog import Catalog
     from service.metrics import Metrics
@@ -91,13 +90,14 @@ def json_response(
 def with_etag(request: Request[Any, Any, Any], body: bytes) -> Response[bytes]:
     """`body` with an ETag, or 304 when the caller has it (RFC 9110, section 13.1.2)."""
     etag = f'"{hashlib.sha256(body).hexdigest()}"'
+    headers = {"etag": etag, "cache-control": "no-cache"}
     known = {
         candidate.strip().removeprefix("W/")
         for candidate in request.headers.get("if-none-match", "").split(",")
     }
     if known & {etag, "*"}:
-        return Response(b"", status_code=304, headers={"etag": etag})
-    return json_response(body, headers={"etag": etag})
+        return Response(b"", status_code=304, headers=headers)
+    return json_response(body, headers=headers)
 
 
 def status_pages(
@@ -130,14 +130,13 @@ def status_pages(
     return [healthz, readyz, show_metrics, openapi_json]
 
 
-def catalog_pages(catalog: Catalog, engine: Executor) -> list[HTTPRouteHandler]:
+def catalog_pages(catalog: Catalog, engine: Engine) -> list[HTTPRouteHandler]:
     """The handlers of the pages about the tokenizers."""
     describe_once = functools.cache(describe)
 
     async def off_the_loop(answer: Callable[[], object]) -> bytes:
         # A description is computed when it is first asked for, up to 0.2 s a tokenizer.
-        work = asyncio.get_running_loop().run_in_executor
-        return await work(engine, lambda: msgspec.json.encode(answer()))
+        return await engine.run(lambda: msgspec.json.encode(answer()))
 
     @route("/tokenizers", http_method=METHODS)
     async def tokenizers() -> Response[bytes]:

@@ -1,8 +1,8 @@
 """The short way of the requests that are nearly all: one literal text, and nothing else asked.
 
-It gives the answers of operations/count.py and operations/encode.py to the byte, which a test
-compares over every kind of text; what it leaves out is choosing between what nobody chose. A
-request that it does not take, for whatever reason, goes the long way, which knows the reason.
+It gives the answers of operations/count.py and operations/encode.py, which a test compares over
+every kind of text; what it leaves out is choosing between what nobody chose. A request that it
+does not take, for whatever reason, goes the long way, which knows the reason.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from service.api import id_arrays
+from service.api.codec import JSON, MSGPACK
 from service.api.operations import clock
 from service.api.texts import SPELLINGS_COUNTED_CHARACTERS
 from service.core.faults import is_fault
+from service.core.tokenizer import GivesBuffers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from service.catalog.catalog import Catalog, Entry
     from service.core.tokenizer import Tokenizer
     from service.metrics import Metrics
     from service.settings import Settings
 
-_JSON = msgspec.json.Encoder().encode
+_UTF8_BYTES_OF_A_CHARACTER = 4
+"""At most; a shorter text need not be measured before it is worked on."""
 
 
 class _PlainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -33,7 +37,27 @@ class _PlainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=
     text: str
 
 
-_READ = msgspec.json.Decoder(_PlainRequest).decode
+class _Form(NamedTuple):
+    """How a media type writes what the answers here are made of."""
+
+    read: Callable[[bytes], _PlainRequest]
+    value: Callable[[object], bytes]
+    ids: Callable[[bytes], bytes]
+    """Of a buffer."""
+
+
+_FORMS = {
+    JSON: _Form(
+        msgspec.json.Decoder(_PlainRequest).decode,
+        msgspec.json.Encoder().encode,
+        id_arrays.json_of,
+    ),
+    MSGPACK: _Form(
+        msgspec.msgpack.Decoder(_PlainRequest).decode,
+        msgspec.msgpack.Encoder().encode,
+        id_arrays.msgpack_of,
+    ),
+}
 
 
 class Answered(NamedTuple):
@@ -52,28 +76,34 @@ class Answered(NamedTuple):
         self.record(self.seconds, self.tokens, self.text_bytes, self.spellings, self.unknown)
 
 
+class _Worked(NamedTuple):
+    """What the library gave for a text."""
+
+    tokens: int
+    unknown: int
+    ids: bytes
+    """The ids as they stand in the answer; empty where they don't."""
+
+
 class _Way:
     """One operation with one tokenizer, everything that never changes at hand."""
 
-    __slots__ = ("_limit", "_record", "_spellings", "_tail", "_work")
+    __slots__ = ("_body", "_limit", "_record", "_spellings", "_work")
 
-    def __init__(self, operation: str, entry: Entry, limit: int, metrics: Metrics) -> None:
-        self._work = _WORKS[operation](entry.tokenizer)
+    def __init__(
+        self, operation: str, entry: Entry, limit: int, metrics: Metrics, media_type: str
+    ) -> None:
+        form = _FORMS[media_type]
+        self._work = _WORKS[operation](entry.tokenizer, form)
+        self._body = _BODIES[media_type](operation, entry)
         self._limit = limit
         self._record = metrics.recorder(operation, entry.name)
         self._spellings = entry.spellings
-        head = {
-            "tokenizer": entry.name,
-            "fingerprint": entry.fingerprint,
-            "special_policy": "literal",
-            "add_special_tokens": False,
-        }
-        self._tail = b"," + _JSON(head)[1:]
 
     def answer(self, text: str) -> Answered | None:
-        """The JSON answer, or None where the long way has more to say."""
-        text_bytes = len(text) if text.isascii() else len(text.encode())
-        if text_bytes > self._limit:
+        """The answer, or None where the long way has more to say."""
+        limit = self._limit
+        if len(text) * _UTF8_BYTES_OF_A_CHARACTER > limit and _utf8_bytes(text) > limit:
             return None
         spellings = self._spellings
         special = (
@@ -81,47 +111,126 @@ class _Way:
         )
         started = clock()
         try:
-            begin, tokens, unknown = self._work(text, text_bytes)
+            worked = self._work(text)
         except BaseException as error:
             if not is_fault(error):
                 raise
             return None
         seconds = clock() - started
-        body = b'%b,"special_tokens_added":0,"unknown_tokens":%d%b' % (begin, unknown, self._tail)
+        tokens, unknown, _ = worked
+        # Measured only now: the library has left the text's UTF-8 beside it, or it is ASCII.
+        text_bytes = _utf8_bytes(text)
+        body = self._body(worked, text_bytes)
         return Answered(body, self._record, seconds, tokens, text_bytes, special, unknown)
 
 
-def _counting(tokenizer: Tokenizer) -> Callable[[str, int], tuple[bytes, int, int]]:
-    unknown_id = tokenizer.unknown_id
+def _utf8_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
-    def work(text: str, text_bytes: int) -> tuple[bytes, int, int]:
+
+def _counting(tokenizer: Tokenizer, _: _Form) -> Callable[[str], _Worked]:
+    unknown_id = tokenizer.unknown_id
+    buffers = tokenizer if isinstance(tokenizer, GivesBuffers) else None
+
+    def work(text: str) -> _Worked:
         if unknown_id is None:
-            count, unknown = tokenizer.count(text), 0
-        else:
-            ids = tokenizer.encode(text)
-            count, unknown = len(ids), ids.count(unknown_id)
-        ratio = _JSON(count / text_bytes) if text_bytes else b"null"
-        begin = b'{"count":%d,"bytes":%d,"tokens_per_byte":%b' % (count, text_bytes, ratio)
-        return begin, count, unknown
+            return _Worked(tokenizer.count(text), 0, b"")
+        buffer = None if buffers is None else buffers.encode_buffer(text)
+        if buffer is not None:
+            unknown = id_arrays.occurrences(buffer, unknown_id)
+            return _Worked(id_arrays.number_of(buffer), unknown, b"")
+        ids = tokenizer.encode(text)
+        return _Worked(len(ids), ids.count(unknown_id), b"")
 
     return work
 
 
-def _encoding(tokenizer: Tokenizer) -> Callable[[str, int], tuple[bytes, int, int]]:
+def _encoding(tokenizer: Tokenizer, form: _Form) -> Callable[[str], _Worked]:
     unknown_id = tokenizer.unknown_id
+    buffers = tokenizer if isinstance(tokenizer, GivesBuffers) else None
 
-    def work(text: str, text_bytes: int) -> tuple[bytes, int, int]:
+    def work(text: str) -> _Worked:
+        buffer = None if buffers is None else buffers.encode_buffer(text)
+        if buffer is not None:
+            unknown = 0 if unknown_id is None else id_arrays.occurrences(buffer, unknown_id)
+            return _Worked(id_arrays.number_of(buffer), unknown, form.ids(buffer))
         ids = tokenizer.encode(text)
         unknown = 0 if unknown_id is None else ids.count(unknown_id)
-        begin = b'{"ids":%b,"count":%d,"bytes":%d' % (_JSON(ids), len(ids), text_bytes)
-        return begin, len(ids), unknown
+        return _Worked(len(ids), unknown, form.value(ids))
 
     return work
 
 
 _WORKS = {"count": _counting, "encode": _encoding}
-"""Operation to what it does with a tokenizer: (text, its bytes) to the beginning of its answer,
-the number of its ids, and that of the unknown ones."""
+"""Operation to what it does with a tokenizer and a text."""
+
+
+def _head(entry: Entry) -> dict[str, object]:
+    """The members at the end of each answer, which never change."""
+    return {
+        "tokenizer": entry.name,
+        "fingerprint": entry.fingerprint,
+        "special_policy": "literal",
+        "add_special_tokens": False,
+    }
+
+
+def _json_body(operation: str, entry: Entry) -> Callable[[_Worked, int], bytes]:
+    value = _FORMS[JSON].value
+    tail = b"," + value(_head(entry))[1:]
+
+    def count(worked: _Worked, text_bytes: int) -> bytes:
+        ratio = value(worked.tokens / text_bytes) if text_bytes else b"null"
+        return (
+            b'{"count":%d,"bytes":%d,"tokens_per_byte":%b,'
+            b'"special_tokens_added":0,"unknown_tokens":%d%b'
+            % (worked.tokens, text_bytes, ratio, worked.unknown, tail)
+        )
+
+    def encode(worked: _Worked, text_bytes: int) -> bytes:
+        return b'{"ids":%b,"count":%d,"bytes":%d,"special_tokens_added":0,"unknown_tokens":%d%b' % (
+            worked.ids,
+            worked.tokens,
+            text_bytes,
+            worked.unknown,
+            tail,
+        )
+
+    return {"count": count, "encode": encode}[operation]
+
+
+def _msgpack_body(operation: str, entry: Entry) -> Callable[[_Worked, int], bytes]:
+    value = _FORMS[MSGPACK].value
+    head = _head(entry)
+
+    def count(worked: _Worked, text_bytes: int) -> bytes:
+        return value(
+            {
+                "count": worked.tokens,
+                "bytes": text_bytes,
+                "tokens_per_byte": worked.tokens / text_bytes if text_bytes else None,
+                "special_tokens_added": 0,
+                "unknown_tokens": worked.unknown,
+                **head,
+            }
+        )
+
+    def encode(worked: _Worked, text_bytes: int) -> bytes:
+        rest = {
+            "ids": msgspec.Raw(worked.ids),
+            "count": worked.tokens,
+            "bytes": text_bytes,
+            "special_tokens_added": 0,
+            "unknown_tokens": worked.unknown,
+            **head,
+        }
+        return value(rest)
+
+    return {"count": count, "encode": encode}[operation]
+
+
+_BODIES = {JSON: _json_body, MSGPACK: _msgpack_body}
+"""Media type to what makes an answer of what the library gave and the text's bytes."""
 
 
 class ShortWays:
@@ -130,17 +239,27 @@ class ShortWays:
     def __init__(
         self, operation: str, catalog: Catalog, settings: Settings, metrics: Metrics
     ) -> None:
-        self._ways: dict[str, _Way] = {}
-        if operation in _WORKS:
-            for entry in catalog:
-                way = _Way(operation, entry, settings.max_text_bytes, metrics)
-                self._ways |= dict.fromkeys((entry.name, *entry.artifact.aliases), way)
+        self._ways = {
+            media_type: _ways(operation, catalog, settings, metrics, media_type)
+            for media_type in _FORMS
+        }
 
-    def answer(self, body: bytes) -> Answered | None:
-        """The JSON answer to a JSON body, or None for one that goes the long way."""
+    def answer(self, body: bytes, media_type: str = JSON) -> Answered | None:
+        """The answer to a body, in its own media type; None for one that goes the long way."""
         try:
-            request = _READ(body)
+            request = _FORMS[media_type].read(body)
         except (msgspec.DecodeError, RecursionError):
             return None
-        way = self._ways.get(request.tokenizer)
+        way = self._ways[media_type].get(request.tokenizer)
         return None if way is None else way.answer(request.text)
+
+
+def _ways(
+    operation: str, catalog: Catalog, settings: Settings, metrics: Metrics, media_type: str
+) -> Mapping[str, _Way]:
+    ways: dict[str, _Way] = {}
+    if operation in _WORKS:
+        for entry in catalog:
+            way = _Way(operation, entry, settings.max_text_bytes, metrics, media_type)
+            ways |= dict.fromkeys((entry.name, *entry.artifact.aliases), way)
+    return ways

@@ -18,9 +18,10 @@ from service.api.operations import operations
 from service.api.plain import ShortWays
 from service.api.problems import STATUS_OF_CODE, problem_body
 from service.core.faults import is_fault
-from service.errors import PayloadTooLarge
+from service.errors import PayloadTooLarge, Unauthorized
 
 if TYPE_CHECKING:
+    from service.api.keys import ApiKeys
     from service.api.lifecycle import Lifecycle
     from service.catalog.catalog import Catalog
     from service.errors import RequestError
@@ -36,7 +37,10 @@ _JSON_ACCEPTED = frozenset({JSON.encode(), b"*/*"})
 """The spellings that nearly every client sends. The door reads all others."""
 
 
-_ANSWER = b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\n\r\n%b"
+_ANSWER = (
+    b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\n"
+    b"cache-control: no-store\r\n\r\n%b"
+)
 _REFUSAL = (
     b"HTTP/1.1 %d %b\r\n%bcontent-type: application/problem+json\r\ncontent-length: %d\r\n"
     b"connection: close\r\nx-request-id: %b\r\n\r\n%b"
@@ -47,8 +51,14 @@ class Quick:
     """Answers plain requests at once, or says that it does not."""
 
     def __init__(
-        self, catalog: Catalog, settings: Settings, metrics: Metrics, lifecycle: Lifecycle
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        metrics: Metrics,
+        lifecycle: Lifecycle,
+        keys: ApiKeys | None,
     ) -> None:
+        self._keys = keys
         self._lifecycle = lifecycle
         self._metrics = metrics
         # A line for every request needs what only the door notes.
@@ -70,11 +80,21 @@ class Quick:
 
     def waits_for(self, headers: list[tuple[bytes, bytes]]) -> bool:
         """Whether the rest of a body is worth waiting for; the door refuses the request if not."""
+        given = dict(headers)
         try:
-            check_declared(dict(headers), self._max_body_bytes)
+            check_declared(given, self._max_body_bytes)
         except PayloadTooLarge:
             return False
-        return not self._lifecycle.refuses_work
+        return self._may_call(given) and not self._lifecycle.refuses_work
+
+    def _may_call(self, headers: dict[bytes, bytes]) -> bool:
+        if self._keys is None:
+            return True
+        try:
+            self._keys.check(headers.get(b"authorization", b""))
+        except Unauthorized:
+            return False
+        return True
 
     def refusal(self, error: RequestError, headers: list[tuple[bytes, bytes]]) -> bytes:
         """The whole answer to what never became a request, with these headers and its own."""
@@ -100,6 +120,7 @@ class Quick:
             or b"content-encoding" in given
             # A process that drains closes the connection after its answer: not done here.
             or not self._lifecycle.ready
+            or not self._may_call(given)
         ):
             return None
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,4 +115,25 @@ class Tokenizer(Protocol):
 
     def vocabulary(self) -> Mapping[int, bytes]:
         """Every id with its bytes, special tokens included, the format's alphabet undone."""
+        ...
+
+
+@runtime_checkable
+class DescribesLiteral(Protocol):
+    """A tokenizer that can describe its `encode` as a tokenizer.json, for a faster engine."""
+
+    def literal_json(self) -> str | None:
+        """A tokenizer.json that gives the ids of `encode` for every text.
+
+        No control spelling can be reached in it. None where the tokenizer can't be put that way.
+        """
+        ...
+
+
+@runtime_checkable
+class GivesBuffers(Protocol):
+    """A tokenizer whose library can give ids without a Python object for each."""
+
+    def encode_buffer(self, text: str) -> bytes | None:
+        """The ids of `encode`, each four bytes, little-endian; None where it takes a list."""
         ...

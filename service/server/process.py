@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from service.errors import SettingsError
+from service.log import logger
 from service.server.protocol import Protocol, Rules
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ _BACKLOG = 2048
 
 _NOTICE_SECONDS = 0.25
 """How long requests whose connections were closed have to notice it and to end by themselves."""
+
+EXIT_HANGS = 70
+"""Exit status of a process whose engine hangs (EX_SOFTWARE of sysexits.h): start another."""
 
 _WATCH_SECONDS = 0.5
 """How often deadlines are looked at, and so how much later than said a connection may be closed."""
@@ -68,6 +73,17 @@ def bind_for_workers(settings: Settings) -> list[socket.socket]:
     return [first, *(bind(host, port, shared=True) for _ in range(1, settings.workers))]
 
 
+def _headers(settings: Settings) -> list[tuple[str, str]]:
+    """What every answer says to browsers: nothing here is a page, or may be taken for one."""
+    headers = [
+        ("x-content-type-options", "nosniff"),
+        ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+    ]
+    if settings.tls_certificate_file:
+        headers.append(("strict-transport-security", "max-age=31536000"))
+    return headers
+
+
 class Server(uvicorn.Server):
     """uvicorn's server; SIGTERM fails readiness first and stops after the drain."""
 
@@ -87,11 +103,23 @@ class Server(uvicorn.Server):
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
+                headers=_headers(settings),
+                ssl_certfile=settings.tls_certificate_file or None,
+                ssl_keyfile=settings.tls_key_file or None,
             )
         )
         self._settings = settings
         self._app = app
         self._signals = signals
+        self.hangs = False
+        """Whether the process has to end because of a call that does not."""
+        app.engine.on_hang = self._replace
+
+    def _replace(self) -> None:
+        """A call of a library hangs, and only the end of the process ends it."""
+        logger.error("a call of a library hangs; this process ends", extra={"fields": {}})
+        self.hangs = True
+        self._stop()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and watch over the connections."""
@@ -112,12 +140,24 @@ class Server(uvicorn.Server):
         """Listen to the signals while the loop runs. When it has ended, so does the process."""
         for number in self._signals:
             signal.signal(number, self.handle_exit)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, self._signals)
+        signal.signal(signal.SIGHUP, self._reload)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {*self._signals, signal.SIGHUP})
         try:
             yield
         finally:
             for number in self._signals:
                 signal.signal(number, signal.SIG_IGN)
+
+    def _reload(self, *_: object) -> None:
+        """SIGHUP: read the API keys anew. Artifacts change with the process alone."""
+        if self._app.keys is None:
+            return
+        try:
+            self._app.keys.reload()
+        except SettingsError as error:
+            logger.error("API keys stay as they were", extra={"fields": {"reason": str(error)}})
+        else:
+            logger.info("API keys read anew")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's
         """First SIGTERM: drain, then stop. SIGINT or a second signal: stop. A third: at once."""
@@ -168,4 +208,6 @@ def serve_on(
     """Serve until told to stop. The exit status: 0 after a stop that was asked for."""
     server = Server(settings, app, signals)
     server.run(sockets=[listener])
+    if server.hangs:
+        return EXIT_HANGS
     return 0 if server.started else 1

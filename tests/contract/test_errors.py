@@ -230,6 +230,9 @@ class Failing:
         ids: list[int] = self._tokenizer.encode(text)
         return ids
 
+    def encode_buffer(self, text: str) -> None:
+        self.encode(text)
+
 
 def failing(entry: Entry, error: BaseException) -> Catalog:
     """A catalog of one artifact whose library raises `error` for a text that says so."""
