@@ -138,7 +138,7 @@ class BodyReader:
         except msgspec.ValidationError as error:
             raise self._explained(str(error)) from None
         except (msgspec.DecodeError, RecursionError):
-            raise _unreadable(body, media_type) from None
+            raise unreadable(body, media_type) from None
 
     def _explained(self, message: str) -> RequestError:
         """The parser's verdict in our words: its own can echo a field name of the request."""
@@ -167,7 +167,8 @@ def _pointer(path: str) -> str:
     return "".join(f"/{name or index}" for name, index in _PATH_STEP.findall(path) if name or index)
 
 
-def _unreadable(body: bytes, media_type: str) -> RequestError:
+def unreadable(body: bytes, media_type: str) -> RequestError:
+    """What to tell of a body that can't be parsed: MalformedBody, or InvalidUnicode."""
     if media_type == JSON:
         if not is_utf8(body) or _JSON_SURROGATE.search(_JSON_PAIR_OR_ESCAPE.sub(b" ", body)):
             return InvalidUnicode()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from service.api.body_values import check_values
 from service.api.codec import JSON, MSGPACK, OFFERED, BodyReader, check_declared, media_types
 from service.api.engine import AbandonedError
 from service.api.exchange import Exchange
@@ -86,6 +87,7 @@ class _Work(NamedTuple):
     def long_way(self, call: Call) -> bytes:
         """The operation itself. Raises what it raises."""
         given, asked = self.media
+        check_values(self.body, given, call.limits)
         return _ENCODERS[asked](self.operation.run(self.reader.read(self.body, given), call))
 
     def either_way(self, call: Call) -> bytes | Answered:
