@@ -43,27 +43,14 @@ CONTRACT: dict[str, object] = {
     "TOKENIZER_SHUTDOWN_SECONDS": 20,
 }
 
-LATER = {
-    "TOKENIZER_MAX_DETAIL_TEXT_BYTES": "issue 3: offsets",
-    "TOKENIZER_MAX_CHUNKS": "issue 3: /chunk",
-    "TOKENIZER_MAX_PENDING_BYTES": "issue 5: admission",
-    "TOKENIZER_REQUEST_TIMEOUT_SECONDS": "issue 5: admission",
-    "TOKENIZER_ENGINE_TIMEOUT_SECONDS": "issue 5: a call that hangs",
-    "TOKENIZER_MAX_HEADER_BYTES": "issue 5: hostile clients",
-    "TOKENIZER_HEADER_TIMEOUT_SECONDS": "issue 5: hostile clients",
-    "TOKENIZER_BODY_IDLE_TIMEOUT_SECONDS": "issue 5: hostile clients",
-    "TOKENIZER_IDLE_TIMEOUT_SECONDS": "issue 5: hostile clients",
-}
-"""Variables that may be missing until the issue named; once there, the default is checked."""
-
 FIELDS = {variable_of(field): field for field in Settings.__struct_fields__}
 
 
 def test_every_variable_of_the_contract_is_there() -> None:
-    assert set(CONTRACT) - set(FIELDS) <= set(LATER)
+    assert set(CONTRACT) <= set(FIELDS)
 
 
-@pytest.mark.parametrize("variable", sorted(set(CONTRACT) & set(FIELDS)))
+@pytest.mark.parametrize("variable", sorted(CONTRACT))
 def test_defaults(variable: str) -> None:
     assert getattr(load_settings({}), FIELDS[variable]) == CONTRACT[variable]
 

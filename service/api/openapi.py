@@ -14,6 +14,7 @@ import msgspec
 
 from service import __version__
 from service.api.codec import JSON, MSGPACK
+from service.api.keys import OPEN_PATHS
 from service.api.operations import operations
 from service.api.pages import PAGES
 from service.api.problems import MEDIA_TYPE, STATUS_OF_CODE
@@ -38,6 +39,7 @@ _CODES_OF_EVERY_OPERATION = (
     "tokenizer_required",
     "too_many_items",
     "draining",
+    "overloaded",
     "engine_failure",
     "internal",
 )
@@ -64,6 +66,13 @@ _REQUEST_ID_HEADER = {
 }
 
 
+_API_KEY = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "Where keys are configured; /healthz and /readyz need none.",
+}
+
+
 @functools.cache
 def openapi_document() -> bytes:
     """The document as JSON."""
@@ -83,7 +92,12 @@ def openapi_document() -> bytes:
                 "description": "Text to token ids and back, exact to the reference libraries.",
             },
             "paths": paths,
-            "components": {"schemas": {**schemas["components"], "Problem": _PROBLEM_SCHEMA}},
+            "components": {
+                "schemas": {**schemas["components"], "Problem": _PROBLEM_SCHEMA},
+                "securitySchemes": {"ApiKey": _API_KEY},
+            },
+            # Either will do: whether keys are asked for is the operator's choice.
+            "security": [{}, {"ApiKey": []}],
         }
     )
 
@@ -130,7 +144,7 @@ def _get(path: str, page: Page, schemas: dict[Any, Any]) -> dict[str, Any]:
         content = {JSON: {"schema": schemas[page.answer]}}
     responses: dict[str, Any] = {
         "200": {"description": "The answer.", "content": content},
-        **_problems((*page.codes, "unauthorized", "internal")),
+        **_problems((*page.codes, "internal", *(() if path in OPEN_PATHS else ("unauthorized",)))),
     }
     if page.etag:
         responses["200"]["headers"] = {"ETag": {"schema": {"type": "string"}}}

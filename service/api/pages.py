@@ -54,15 +54,18 @@ PAGES: dict[str, Page] = {
         "Every artifact is verified and self-tested, and the process is not draining.", Status
     ),
     "/metrics": Page("Prometheus text format.", "text/plain"),
-    "/tokenizers": Page("The tokenizers that are loaded.", Listing),
+    "/tokenizers": Page("The tokenizers that are loaded.", Listing, codes=("overloaded",)),
     "/fingerprint": Page(
-        "Fingerprint and description of every tokenizer.", Descriptions, etag=True
+        "Fingerprint and description of every tokenizer.",
+        Descriptions,
+        etag=True,
+        codes=("overloaded",),
     ),
     "/fingerprint/{name}": Page(
         "Fingerprint and description of one tokenizer.",
         Description,
         etag=True,
-        codes=("unknown_tokenizer",),
+        codes=("unknown_tokenizer", "overloaded"),
     ),
     "/openapi.json": Page("This interface, as OpenAPI 3.1.", MediaType.JSON),
 }
