@@ -77,13 +77,16 @@ class Fleet:
             usage.settle(running.pids, 20.0)
         return running
 
-    def start(self, spec: Spec) -> Running:
-        """Start a server that the caller stops, and wait until it answers."""
+    def start(self, spec: Spec, *, both_cores: bool = False) -> Running:
+        """Start a server that the caller stops, and wait until it answers.
+
+        `both_cores`: it has the machine to itself, because nothing loads it.
+        """
         port = _free_port()
         log = self._folder / f"{spec.name.replace(' ', '-').replace('/', '-')}-{port}.log"
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("TOKENIZER_", "BENCH_"))}
         started = time.perf_counter()
-        with log.open("wb") as output, self.on_server_core():
+        with log.open("wb") as output, self._on_cores(both=both_cores):
             try:
                 process = subprocess.Popen(
                     [part.format(port=port) for part in spec.command],
@@ -108,10 +111,13 @@ class Fleet:
             del self._running[running.spec]
         _stop(running.process)
 
-    @contextlib.contextmanager
-    def on_server_core(self) -> Iterator[None]:
+    def on_server_core(self) -> contextlib.AbstractContextManager[None]:
         """A child begun here runs on the server's core from its first instruction."""
-        os.sched_setaffinity(0, {self._cores.server})
+        return self._on_cores(both=False)
+
+    @contextlib.contextmanager
+    def _on_cores(self, *, both: bool) -> Iterator[None]:
+        os.sched_setaffinity(0, {self._cores.server, *([self._cores.load] if both else [])})
         try:
             yield
         finally:

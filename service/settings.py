@@ -162,11 +162,13 @@ def _type_of(field: str) -> object:
 
 
 def prepare_libraries() -> None:
-    """Set the environment that the tokenizer libraries read, unless it is set already.
+    """Set the environment that the libraries read, unless it is set already.
 
-    tokenizers' thread pool does not survive a fork, and a worker has one core.
+    tokenizers' thread pool does not survive a fork, and a worker has one core. numpy's library
+    starts its threads when it is imported, and nothing here is for them.
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def described_settings() -> list[tuple[str, str, str]]:

@@ -174,10 +174,11 @@ def test_the_environment_is_read_in_one_place(module: str) -> None:
 
 OPENERS = {"open", "fdopen", "read_bytes", "read_text", "write_bytes", "write_text", "memmap"}
 MAY_OPEN = {
+    "service.api.keys": "the file of API keys",
     "service.catalog.verify": "the files of artifacts",
     "service.catalog.lock": "the lock",
     "service.catalog.certificates": "the certificates beside the lock",
-    "service.engines.fast": "memory that a library takes by its path alone",
+    "service.engines.builders": "memory that a library takes by its path alone",
 }
 
 

@@ -20,21 +20,26 @@ from service.api.operations import Call, operations
 from service.api.plain import Answered, ShortWays
 from service.api.problems import MEDIA_TYPE, STATUS_OF_CODE, problem_body, problem_headers
 from service.api.quick import INLINE_BODY_BYTES
+from service.api.uploads import OVERLOADED
 from service.core.faults import is_fault
 from service.errors import (
     Draining,
     EngineFailure,
     Internal,
     MethodNotAllowed,
+    Overloaded,
     PayloadTooLarge,
     RequestError,
 )
 from service.log import logger
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from service.api.engine import Engine
     from service.api.lifecycle import Lifecycle
     from service.api.operations import Operation
+    from service.api.uploads import Uploads
     from service.catalog.catalog import Catalog
     from service.metrics import Metrics
     from service.settings import Settings
@@ -143,7 +148,7 @@ class Door:
             if exchange.method == "OPTIONS":
                 await _send(send, exchange, 204, [_ALLOW], b"")
                 return
-            self._check_admitted(exchange)
+            self._check_admitted(exchange, scope.get("state", {}))
             given, asked = media_types(
                 headers.get(b"content-type", b""),
                 headers.get(b"content-encoding", b""),
@@ -153,7 +158,7 @@ class Door:
             message = await receive()
             body: bytes = message.get("body", b"")
             if message.get("more_body") or len(body) > self._limit or message["type"] != _REQUEST:
-                body = await _read_rest(receive, message, self._limit)
+                body = await _read_rest(receive, message, self._limit, self._engine.uploads)
             short = short_ways if given == asked and self._takes_short_way else None
             work = _Work(operation, reader, short, (given, asked), body)
             answered = await self._work(exchange, work, receive)
@@ -167,12 +172,14 @@ class Door:
                 answered = answered.body
             await _send(send, exchange, 200, [_CONTENT_TYPES[asked]], answered)
 
-    def _check_admitted(self, exchange: Exchange) -> None:
-        """Raise MethodNotAllowed or Draining for a request that is no work."""
+    def _check_admitted(self, exchange: Exchange, state: Mapping[str, object]) -> None:
+        """Raise MethodNotAllowed, Draining or Overloaded for a request that is not begun."""
         if exchange.method != "POST":
             raise MethodNotAllowed(METHODS)
         if self._lifecycle.refuses_work:
             raise Draining
+        if state.get(OVERLOADED):
+            raise Overloaded
 
     async def _work(self, exchange: Exchange, work: _Work, receive: Any) -> bytes | Answered:  # noqa: ANN401 - ASGI
         """Do the work, inline or in the engine thread. Raises RequestError, ClientGoneError."""
@@ -202,24 +209,30 @@ def _fields(exchange: Exchange) -> dict[str, dict[str, str]]:
     return {"fields": {"route": exchange.route, "request_id": exchange.request_id.decode()}}
 
 
-async def _read_rest(receive: Any, message: Any, limit: int) -> bytes:  # noqa: ANN401 - ASGI
+async def _read_rest(receive: Any, message: Any, limit: int, uploads: Uploads) -> bytes:  # noqa: ANN401 - ASGI
     """The whole body of which `message` is the first part.
 
-    Raises PayloadTooLarge as soon as it is known to be, and ClientGoneError.
+    Raises PayloadTooLarge as soon as it is known to be, Overloaded and ClientGoneError.
     """
     parts: list[bytes] = []
     size = 0
-    while True:
-        if message["type"] != _REQUEST:
-            raise ClientGoneError
-        part: bytes = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise PayloadTooLarge(limit)
-        parts.append(part)
-        if not message.get("more_body", False):
-            return b"".join(parts)
-        message = await receive()
+    uploads.begin()
+    try:
+        while True:
+            if message["type"] != _REQUEST:
+                raise ClientGoneError
+            part: bytes = message.get("body", b"")
+            size += len(part)
+            if size > limit:
+                raise PayloadTooLarge(limit)
+            parts.append(part)
+            if not uploads.grow(len(part)):
+                raise Overloaded
+            if not message.get("more_body", False):
+                return b"".join(parts)
+            message = await receive()
+    finally:
+        uploads.end(sum(map(len, parts)))
 
 
 async def send_problem(send: Any, exchange: Exchange, error: RequestError) -> None:  # noqa: ANN401

@@ -17,6 +17,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from service.api.uploads import Uploads
 from service.errors import EngineFailure, Overloaded
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Engine:
         self._wait_seconds = settings.request_timeout_seconds
         self._hang_seconds = settings.engine_timeout_seconds
         self._metrics = metrics
+        self.uploads = Uploads(settings, metrics)
+        """What is on its way to become work."""
         self._pool = ThreadPoolExecutor(1, "engine", initializer=_yield_to_loop)
         self._queue: list[tuple[float, int, _Job]] = []
         self._numbers = itertools.count()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-import orjson
+from service.settings import prepare_libraries
+
+prepare_libraries()
+
+import numpy as np  # noqa: E402 - it reads the environment when it is imported
+import orjson  # noqa: E402
 
 _LITTLE_ENDIAN = np.dtype("<u4")
 _MSGPACK_ELEMENT = np.dtype([("type", "u1"), ("value", ">u4")])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from service import __version__
+from service.catalog.building import EngineBuilders, undisturbed
 from service.catalog.certificates import read_certificates
 from service.catalog.chat import load_chat
 from service.catalog.lock import read_lock
@@ -18,14 +19,15 @@ from service.catalog.verify import read_verified
 from service.core.faults import is_fault
 from service.core.fingerprint import fingerprint, vocabulary_digest
 from service.core.spelling import SpellingFinder
+from service.engines.builders import build_engine, encodes_alone, engine_version
 from service.engines.certificate import Certificate
-from service.engines.certify import compare
-from service.engines.fast import build_engine, engine_version, guarded
+from service.engines.certify import compare, every_way
+from service.engines.fast import guarded, standing
 from service.errors import ArtifactError, FingerprintMismatch, UnknownTokenizer
 from service.formats import FormatError, formats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from service.catalog.chat import ChatTemplates
@@ -130,10 +132,17 @@ def load_catalog(root: Path, *, fast: bool = True) -> Catalog:
     `fast`: use the fast engine where a certificate beside the lock proves it.
     Raises ArtifactError, with one line, for the first that is refused.
     """
-    certificates = read_certificates(root) if fast else {}
-    return Catalog(
-        load_entry(root, artifact, certificates if fast else None) for artifact in read_lock(root)
-    )
+    certificates = read_certificates(root) if fast else None
+    with undisturbed(), EngineBuilders() as builders:
+        loading = [_load(root, artifact, certificates, builders) for artifact in read_lock(root)]
+        entries = [finish() for finish in loading]
+    for entry in entries:
+        options = _options_of(entry.artifact, _format_of(entry.artifact))
+        if entry.engine_state == "fast" and encodes_alone(entry.artifact.format, options):
+            # The library makes tables for an engine, and more of them for each thread, when it
+            # first encodes: here, so that forked workers share them and no request waits.
+            entry.tokenizer.count(PROBES[0])
+    return Catalog(entries)
 
 
 def load_entry(
@@ -143,11 +152,19 @@ def load_entry(
 
     Raises ArtifactError.
     """
+    with EngineBuilders() as builders:
+        return _load(root, artifact, certificates, builders)()
+
+
+def _load(
+    root: Path,
+    artifact: LockedArtifact,
+    certificates: Mapping[str, Certificate] | None,
+    builders: EngineBuilders,
+) -> Callable[[], Entry]:
+    """An artifact with its reference; the call gives the entry once its fast engine is built."""
     artifact_format = _format_of(artifact)
-    try:
-        options = msgspec.convert(artifact.options, artifact_format.options)
-    except msgspec.ValidationError as error:
-        raise ArtifactError(artifact.name, f"options: {error}") from None
+    options = _options_of(artifact, artifact_format)
     files = read_verified(root, artifact)
     tokenizer = _build(artifact, artifact_format, files, options)
     chat = load_chat(artifact, tokenizer, files)
@@ -158,15 +175,29 @@ def load_entry(
             artifact.name,
             f"expected fingerprint {artifact.fingerprint}, found {entry.fingerprint}",
         )
-    if certificates is not None:
+    if certificates is None:
+        return lambda: entry
+    certificate = certificates.get(artifact.name)
+    entry.engine_state = standing(certificate, (entry.fingerprint, reference_version(tokenizer)))
+    if certificate is None or entry.engine_state != "fast":
+        return lambda: entry
+    build = functools.partial(build_engine, artifact.format, tokenizer, files, options)
+    built = builders.begin(artifact, build)
+
+    def finish() -> Entry:
         entry.tokenizer, entry.engine_state = guarded(
-            artifact.name,
-            tokenizer,
-            certificates.get(artifact.name),
-            (entry.fingerprint, reference_version(tokenizer)),
-            lambda: build_engine(artifact.format, files, options),
+            artifact.name, tokenizer, certificate, built()
         )
-    return entry
+        return entry
+
+    return finish
+
+
+def _options_of(artifact: LockedArtifact, artifact_format: Format) -> Options:
+    try:
+        return msgspec.convert(artifact.options, artifact_format.options)
+    except msgspec.ValidationError as error:
+        raise ArtifactError(artifact.name, f"options: {error}") from None
 
 
 def certify_entry(root: Path, artifact: LockedArtifact) -> Certificate | None:
@@ -176,15 +207,15 @@ def certify_entry(root: Path, artifact: LockedArtifact) -> Certificate | None:
     than single characters.
     """
     entry = load_entry(root, artifact)
-    options = msgspec.convert(artifact.options, formats()[artifact.format].options)
-    engine = build_engine(artifact.format, read_verified(root, artifact), options)
+    tokenizer = entry.tokenizer
+    options = _options_of(artifact, _format_of(artifact))
+    engine = build_engine(artifact.format, tokenizer, read_verified(root, artifact), options)
     if engine is None:
         return None
-    tokenizer = entry.tokenizer
-    corpus = (*PROBES, *spelling_probes(tokenizer.controls))
-    texts, code_points, exceptions = compare(
-        tokenizer, lambda text: engine.encode_ordinary(text).ids, corpus
-    )
+    # Added tokens that are ordinary vocabulary are found in literal text, too.
+    added = {token["content"]: token["id"] for token in engine.added_tokens()}
+    corpus = (*PROBES, *spelling_probes(tokenizer.controls), *spelling_probes(added))
+    texts, code_points, exceptions = compare(tokenizer, every_way(engine), corpus)
     return Certificate(
         artifact=artifact.name,
         fingerprint=entry.fingerprint,

@@ -69,12 +69,8 @@ def parse_lock(data: bytes) -> list[LockedArtifact]:
     """As read_lock, from the lock's bytes."""
     try:
         lock = msgspec.convert(tomllib.loads(data.decode()), _Lock)
-    except (
-        UnicodeDecodeError,
-        tomllib.TOMLDecodeError,
-        msgspec.ValidationError,
-        RecursionError,
-    ) as error:
+    except (ValueError, msgspec.ValidationError, RecursionError) as error:
+        # ValueError: bytes that are not UTF-8, what is no TOML, a number of too many digits.
         raise ArtifactError("(all)", f"malformed lock: {error}", file=LOCK_NAME) from None
     taken: set[str] = set()
     for artifact in lock.artifact:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import itertools
 from typing import TYPE_CHECKING, Literal
 
@@ -32,7 +31,7 @@ def read_utf8(
         return joined.decode(), 0
     except UnicodeDecodeError as error:
         if mode is DecodeMode.STRICT:
-            raise _locate(joined, error.start, ids, parts()) from None
+            raise _located(error, ids, parts()) from None
     text = joined.decode(errors="replace")
     # EF begins a sequence wherever it stands, so EF BF BD is always a U+FFFD that the ids
     # really spell: those are no replacements.
@@ -48,18 +47,16 @@ def is_utf8(data: bytes) -> bool:
     return True
 
 
-def _locate(
-    joined: bytes, byte_offset: int, ids: Sequence[int], parts: Sequence[bytes]
-) -> InvalidUtf8:
-    """The error for the ill-formed part at `byte_offset`, with the id whose bytes begin it."""
-    reason: Literal["truncated", "malformed"]
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        decoder.decode(joined[byte_offset:])
-    except UnicodeDecodeError:
-        reason = "malformed"
-    else:
-        reason = "truncated"
+_TRUNCATED = "unexpected end of data"
+"""CPython's word for it. Its incremental decoder would not do: that waits after ED A0, too, which
+no further byte makes a character."""
+
+
+def _located(error: UnicodeDecodeError, ids: Sequence[int], parts: Sequence[bytes]) -> InvalidUtf8:
+    """Our error for an ill-formed part, with the id whose bytes begin it."""
     ends = itertools.accumulate(map(len, parts))
-    index = next(index for index, end in enumerate(ends) if end > byte_offset)
-    return InvalidUtf8(byte_offset, index, ids[index], reason)
+    index = next(index for index, end in enumerate(ends) if end > error.start)
+    reason: Literal["truncated", "malformed"] = (
+        "truncated" if error.reason == _TRUNCATED else "malformed"
+    )
+    return InvalidUtf8(error.start, index, ids[index], reason)

@@ -4,38 +4,27 @@ fastokens caches words and is many times faster than the references, and it is a
 So it encodes literal text alone; policies, offsets and decoding stay with the reference. It needs
 a certificate for exactly this artifact and these versions, a text with a known exception goes to
 the reference, and one text in a thousand is answered by both: if they differ, the reference's ids
-are given and the fast engine loses that kind of text.
+are given and the fast engine loses that kind of text. So it does when it fails.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import importlib.metadata
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
-import fastokens
-
 from service.core.alignment import ByteAlignment
+from service.core.faults import is_fault
+from service.engines.builders import engine_version
 from service.formats._common import Sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
+
+    import fastokens
 
     from service.core.alignment import Alignment
     from service.core.tokenizer import ControlSpan, Tokenizer
     from service.engines.certificate import Certificate
-    from service.formats import Options
-
-LIBRARY = "fastokens"
-
-_PRESETS = {
-    "f021c3d976978e62ee64cdad150cc3405c2e3d6e3b40407850bb9e8d9eb65899": "cl100k_base",
-    "2d1b8dc11e89af71459b36004f698ab3693f59fd84f63e8ec2b49564ab857420": "o200k_base",
-}
-"""SHA-256 of a split pattern to the name under which the library has it compiled in; any other
-pattern goes through a general engine, which is two to three times slower."""
 
 SAMPLE_EVERY = 1000
 """Of so many texts one is answered by both engines."""
@@ -44,43 +33,11 @@ SAMPLE_MAX_CHARACTERS = 65_536
 """Longer texts are not sampled: the reference would take as long as everything else together."""
 
 
-def engine_version() -> str:
-    """The fast library and its version, as a certificate names it."""
-    return f"{LIBRARY}=={importlib.metadata.version(LIBRARY)}"
-
-
-def build_engine(
-    artifact_format: str, files: Mapping[str, bytes], options: Options
-) -> fastokens.Tokenizer | None:
-    """The fast engine for an artifact's literal text; None where the library has none."""
-    if artifact_format != "tiktoken":
-        return None
-    pattern: str = getattr(options, "pattern")  # noqa: B009 - an option of this format
-    try:
-        return _engine_of_ranks(files["ranks"], pattern)
-    except ValueError:
-        return None  # a vocabulary with a hole, a pattern that it can't compile
-
-
-@functools.lru_cache(maxsize=8)
-def _engine_of_ranks(ranks: bytes, pattern: str) -> fastokens.Tokenizer:
-    """One engine for all artifacts that differ in their special tokens alone."""
-    # The library takes a path: the verified bytes get one that nobody else can change.
-    descriptor = os.memfd_create("ranks", os.MFD_CLOEXEC)
-    try:
-        with os.fdopen(os.dup(descriptor), "wb") as memory:
-            memory.write(ranks)
-        path = f"/proc/self/fd/{descriptor}"
-        preset = _PRESETS.get(hashlib.sha256(pattern.encode()).hexdigest())
-        if preset is not None:
-            return fastokens.Tokenizer.from_tiktoken(path, encoding=preset, special_tokens={})
-        return fastokens.Tokenizer.from_tiktoken(path, pattern=pattern, special_tokens={})
-    finally:
-        os.close(descriptor)
-
-
 class Difference(NamedTuple):
-    """A text for which the engines gave different ids; the text itself is nobody's business."""
+    """A text for which the engines gave different ids, or the fast one none.
+
+    The text itself is nobody's business.
+    """
 
     tokenizer: str
     text_sha256: str
@@ -95,7 +52,8 @@ class FastTokenizer:
     ) -> None:
         self.reference = reference
         self._name = name
-        self._engine = engine.encode_ordinary
+        self._engine = engine.encode
+        self._engine_of_buffers = engine.encode_batch_flat
         self._exceptions = tuple(exceptions)
         self.takes_ascii = True
         self.takes_all = True
@@ -111,6 +69,7 @@ class FastTokenizer:
         self.facts = reference.facts
         self.encode_special = reference.encode_special
         self.encode_spans = reference.encode_spans
+        self._exact = reference.facts.round_trip == "exact"
         self._sizes = Sizes(reference.vocabulary)
         self.find_controls = reference.find_controls
         self.decode_bytes = reference.decode_bytes
@@ -122,10 +81,16 @@ class FastTokenizer:
         """Content ids with every control spelling read as ordinary text."""
         if not self._takes(text):
             return self.reference.encode(text)
-        ids: list[int] = self._engine(text).ids
+        try:
+            ids: list[int] = self._engine(text).ids
+        except BaseException as error:
+            if not is_fault(error):
+                raise
+            return self._checked(text, None)
         self._until_sample -= 1
         if self._until_sample <= 0 and len(text) <= SAMPLE_MAX_CHARACTERS:
-            return self._compared(text, ids)
+            self._until_sample = SAMPLE_EVERY
+            return self._checked(text, ids)
         return ids
 
     def count(self, text: str) -> int:
@@ -133,14 +98,37 @@ class FastTokenizer:
         if self._until_sample <= 1 or not self._takes(text):
             return len(self.encode(text))
         self._until_sample -= 1
-        return len(self._engine(text))
+        try:
+            return len(self._engine(text))
+        except BaseException as error:
+            if not is_fault(error):
+                raise
+            return len(self._checked(text, None))
+
+    def encode_buffer(self, text: str) -> bytes | None:
+        """The ids of `encode`, each four bytes, little-endian; None for a text of the reference."""
+        if self._until_sample <= 1 or not self._takes(text):
+            return None
+        self._until_sample -= 1
+        try:
+            buffer: bytes = self._engine_of_buffers([text])[0]
+        except BaseException as error:
+            if not is_fault(error):
+                raise
+            return None
+        return buffer
 
     def align(self, text: str, spans: Sequence[ControlSpan]) -> Alignment:
-        """The ids of `encode_spans`, aligned by their bytes: all such formats are byte-level."""
-        if spans:
-            return self.reference.align(text, spans)
-        ids = self.encode(text)
-        return ByteAlignment(text, ids, self._sizes.of(ids))
+        """The ids of `encode_spans`, aligned by their bytes where these are those of the text.
+
+        Where something is between the text and its bytes, such as a normalizer or a blank put in
+        front, only the reference knows what each id stands for.
+        """
+        if not spans and self.decodes_apart:
+            ids = self.encode(text)
+            if self._exact or self.decode_bytes(ids) == text.encode():
+                return ByteAlignment(text, ids, self._sizes.of(ids))
+        return self.reference.align(text, spans)
 
     def _takes(self, text: str) -> bool:
         if text.isascii():
@@ -149,9 +137,9 @@ class FastTokenizer:
             return False
         return not any(exception in text for exception in self._exceptions)
 
-    def _compared(self, text: str, ids: list[int]) -> list[int]:
-        """The reference's ids; a difference takes texts of this kind off the fast engine."""
-        self._until_sample = SAMPLE_EVERY
+    def _checked(self, text: str, ids: list[int] | None) -> list[int]:
+        """The reference's ids; other ones take texts of this kind off the fast engine."""
+        # A text that the reference refuses is no fault of the fast engine.
         expected = self.reference.encode(text)
         if ids != expected:
             self.takes_all = False
@@ -162,25 +150,26 @@ class FastTokenizer:
         return expected
 
 
-def guarded(
-    name: str,
-    reference: Tokenizer,
-    certificate: Certificate | None,
-    certified: tuple[str, str],
-    build: Callable[[], fastokens.Tokenizer | None],
-) -> tuple[Tokenizer, str]:
-    """The tokenizer to use, and why: `fast`, or `uncertified`, `stale` or `not loaded`.
+def standing(certificate: Certificate | None, certified: tuple[str, str]) -> str:
+    """`fast` where a certificate holds, else why it does not: `uncertified` or `stale`.
 
     `certified` are the fingerprint and the reference library with its version that a certificate
     must be for.
     """
     if certificate is None:
-        return reference, "uncertified"
+        return "uncertified"
     if (certificate.fingerprint, certificate.reference) != certified:
-        return reference, "stale"
-    if certificate.engine != engine_version():
-        return reference, "stale"
-    engine = build()
+        return "stale"
+    return "fast" if certificate.engine == engine_version() else "stale"
+
+
+def guarded(
+    name: str,
+    reference: Tokenizer,
+    certificate: Certificate,
+    engine: fastokens.Tokenizer | None,
+) -> tuple[Tokenizer, str]:
+    """The tokenizer to use, and `fast` or `not loaded`; the certificate is one that holds."""
     if engine is None:
         return reference, "not loaded"
     return FastTokenizer(name, reference, engine, certificate.exceptions), "fast"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+
 
 def _letters() -> dict[int, str]:
     # openai/gpt-2, encoder.py, bytes_to_unicode: bytes that print stand for themselves, the
@@ -16,12 +18,16 @@ def _letters() -> dict[int, str]:
 LETTER_OF_BYTE = _letters()
 """Byte to letter, in the order in which byte-level vocabularies number them."""
 
-BYTE_OF_LETTER = {letter: byte for byte, letter in LETTER_OF_BYTE.items()}
+_CHARMAP = codecs.charmap_build("".join(LETTER_OF_BYTE[byte] for byte in range(256)))
+"""The letters as one of Python's single-byte encodings, which spares a loop over each piece."""
 
 
 def letters_to_bytes(token: str) -> bytes:
     """The bytes that a byte-level piece spells. Raises KeyError for what is no letter."""
-    return bytes([BYTE_OF_LETTER[letter] for letter in token])
+    try:
+        return codecs.charmap_encode(token, "strict", _CHARMAP)[0]
+    except UnicodeEncodeError:
+        raise KeyError(token) from None
 
 
 UTF8_BYTES = frozenset(range(256)) - {0xC0, 0xC1} - frozenset(range(0xF5, 0x100))

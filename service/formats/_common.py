@@ -61,6 +61,9 @@ def roles_by_spelling(controls: Mapping[str, int]) -> dict[str, int]:
 
 def check_ids_distinct(ids: Iterable[int], *, role: str | None = None) -> None:
     """Raise FormatError when an id is negative or stands for two tokens."""
+    ids = list(ids)
+    if len(set(ids)) == len(ids) and min(ids, default=0) >= 0:
+        return
     for token_id, times in Counter(ids).items():
         if times > 1:
             raise FormatError(f"id {token_id} stands for {times} tokens", role=role)

@@ -66,21 +66,17 @@ def parse_definition(data: bytes) -> Definition:
 def _pieces(vocab: object) -> dict[int, str]:
     """Id to piece of the model. Raises FormatError for what is ambiguous or of a wrong type."""
     try:
-        if isinstance(vocab, list):
-            pieces = [piece for piece, _ in msgspec.convert(vocab, list[tuple[str, float]])]
-            pairs = list(enumerate(pieces))
-        else:
+        if not isinstance(vocab, list):
             ids = msgspec.convert(vocab, dict[str, int])
-            pairs = [(token_id, piece) for piece, token_id in ids.items()]
+            check_ids_distinct(ids.values(), role="tokenizer")
+            return dict(zip(ids.values(), ids, strict=True))
+        pieces = [piece for piece, _ in msgspec.convert(vocab, list[tuple[str, float]])]
     except msgspec.ValidationError as error:
         raise FormatError(f"the model's vocab: {error}", role="tokenizer") from None
-    check_ids_distinct((token_id for token_id, _ in pairs), role="tokenizer")
-    seen: set[str] = set()
-    for _, piece in pairs:
-        if piece in seen:
-            raise FormatError(f"piece {piece!r} stands twice", role="tokenizer")
-        seen.add(piece)
-    return dict(pairs)
+    if len(set(pieces)) != len(pieces):
+        twice = Counter(pieces).most_common(1)[0][0]
+        raise FormatError(f"piece {twice!r} stands twice", role="tokenizer")
+    return dict(enumerate(pieces))
 
 
 def _added_tokens(tokens: object, piece_of: dict[int, str]) -> list[Definition]:

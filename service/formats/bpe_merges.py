@@ -6,6 +6,7 @@ over characters.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -184,6 +185,9 @@ def _parse_vocab(data: bytes) -> dict[str, int]:
 
 
 def _check_merges_make_pieces(vocab: Mapping[str, int], merges: Sequence[Merge]) -> None:
+    taken = itertools.chain.from_iterable(merges)
+    if all(map(vocab.__contains__, itertools.chain(taken, map("".join, merges)))):
+        return
     for number, (left, right) in enumerate(merges, start=1):
         for piece in (left, right, left + right):
             if piece not in vocab:

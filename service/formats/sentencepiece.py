@@ -12,6 +12,7 @@ from service.core.spelling import SpellingFinder, encode_stretches, split_at
 from service.core.tokenizer import ControlSpan, Facts
 from service.formats import Format, FormatError, Options
 from service.formats._common import Template, checked_parts, roles_by_spelling, stand_in
+from service.formats._sentencepiece_json import literal_json
 from service.formats._sentencepiece_model import (
     Piece,
     check_bytes_covered,
@@ -90,6 +91,11 @@ class SentencePieceTokenizer:
         ids: list[int] = self._twin.encode(text)
         return ids
 
+    def encode_buffer(self, text: str) -> bytes:
+        """The ids of `encode`, each four bytes, little-endian."""
+        buffer: bytes = self._twin.encode_as_numpy(text).astype("<u4", copy=False).tobytes()
+        return buffer
+
     def _ranges(
         self, stretch: str, ids: Sequence[int], pieces: Sequence[str], position: int
     ) -> list[Offset]:
@@ -116,6 +122,10 @@ class SentencePieceTokenizer:
             if not bytes_of_character or bytes_of_character == len(normalized[at].encode()):
                 at, bytes_of_character = last + 1, 0
         return ranges
+
+    def literal_json(self) -> str | None:
+        """A tokenizer.json that gives the ids of `encode`; None where none does."""
+        return literal_json(self._model)
 
     def count(self, text: str) -> int:
         """How many ids `encode` gives."""

@@ -43,13 +43,14 @@ class TokenizerJsonTokenizer:
         self.controls: Mapping[str, int] = _controls(definition, options.ordinary_added_tokens)
         self._twins = Twins(definition, self.controls)
         library = self._twins.reference
-        self._tokens = {
+        tokens = {
             token_id: token for token, token_id in library.get_vocab(with_added_tokens=True).items()
         }
         self._added = {token["id"]: token["content"] for token in definition["added_tokens"]}
-        self._vocabulary = _vocabulary(definition, self._tokens, self._added)
+        self._vocabulary = _vocabulary(definition, tokens, self._added)
         _check_bytes_covered(definition, self._vocabulary, self.controls)
         self._decoding = byte_decoding(definition)
+        self._tokens = tokens if self._decoding is None else {}
         self.frame = self._twins.frame
         self.unknown_id = _unknown_id(definition)
         self.facts = _facts(definition, config, self, self._decoding)
@@ -61,6 +62,7 @@ class TokenizerJsonTokenizer:
         self.encode_special = self._twins.encode_special
         self.encode_spans = self._twins.encode_spans
         self.find_controls = self._twins.find_controls
+        self.literal_json = self._twins.literal_json
 
     def align(self, text: str, spans: Sequence[ControlSpan]) -> Alignment:
         """The ids of `encode_spans`, aligned by bytes where they spell the text exactly."""

@@ -13,10 +13,11 @@ import uvicorn
 
 from service.errors import SettingsError
 from service.log import logger
-from service.server.protocol import Protocol, Rules
+from service.server.protocol import Protocol
+from service.server.rules import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
     from types import FrameType
 
     from service.api.app import Application
@@ -88,15 +89,24 @@ class Server(uvicorn.Server):
     """uvicorn's server; SIGTERM fails readiness first and stops after the drain."""
 
     def __init__(
-        self, settings: Settings, app: Application, signals: Mapping[int, int] = OWN_SIGNALS
+        self,
+        settings: Settings,
+        app: Application,
+        signals: Mapping[int, int] = OWN_SIGNALS,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
-        """`signals`: those to listen to, each with the one that it stands for."""
+        """`signals`: those to listen to, each with the one that it stands for.
+
+        `beat` is called every half second while the event loop is alive.
+        """
+        rules = Rules(settings, app.quick, app.engine.uploads)
+        protocol = functools.partial(Protocol, rules=rules)
         super().__init__(
             uvicorn.Config(
                 app,
                 loop="uvloop",
                 # uvicorn takes any callable that makes a protocol.
-                http=functools.partial(Protocol, rules=Rules(settings, app.quick)),  # type: ignore[arg-type]
+                http=protocol,  # type: ignore[arg-type]
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -111,6 +121,7 @@ class Server(uvicorn.Server):
         self._settings = settings
         self._app = app
         self._signals = signals
+        self._beat = beat
         self.hangs = False
         """Whether the process has to end because of a call that does not."""
         app.engine.on_hang = self._replace
@@ -128,6 +139,7 @@ class Server(uvicorn.Server):
 
     def _watch(self) -> None:
         """Close the connections that missed their deadline, now and from now on."""
+        self._beat()
         loop = asyncio.get_running_loop()
         now = loop.time()
         for connection in [*self.server_state.connections]:
@@ -181,9 +193,18 @@ class Server(uvicorn.Server):
     def _stop(self) -> None:
         """Let uvicorn close the listener and the idle connections, and wait for the others."""
         self._app.lifecycle.ready = False
-        self._app.lifecycle.refuses_work = True
         self.should_exit = True
-        asyncio.get_running_loop().call_later(self._settings.shutdown_seconds, self._give_up)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._refuse_work)  # a signal may come in the middle of anything
+        loop.call_later(self._settings.shutdown_seconds, self._give_up)
+
+    def _refuse_work(self) -> None:
+        """Begin no more work, once that of which a part is here was begun."""
+        for connection in [*self.server_state.connections]:
+            if isinstance(connection, Protocol):
+                connection.begin()
+        loop = asyncio.get_running_loop()
+        loop.call_soon(setattr, self._app.lifecycle, "refuses_work", True)
 
     def _give_up(self) -> None:
         """Close what is still open: a body that does not come, an answer that nobody takes.
@@ -204,9 +225,10 @@ def serve_on(
     settings: Settings,
     app: Application,
     signals: Mapping[int, int] = OWN_SIGNALS,
+    beat: Callable[[], None] = lambda: None,
 ) -> int:
     """Serve until told to stop. The exit status: 0 after a stop that was asked for."""
-    server = Server(settings, app, signals)
+    server = Server(settings, app, signals, beat)
     server.run(sockets=[listener])
     if server.hangs:
         return EXIT_HANGS

@@ -13,52 +13,30 @@ import math
 from typing import TYPE_CHECKING, Any, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.api.exchange import WAITED_SECONDS
+from service.api.uploads import OVERLOADED
 from service.errors import HeadersTooLarge, MalformedRequest
 from service.server.lingering import Lingering
 
 if TYPE_CHECKING:
     import asyncio
 
-    from service.api.quick import Quick
     from service.errors import RequestError
-    from service.settings import Settings
+    from service.server.rules import Rules
 
 _OFFER = frozenset({b"upgrade", b"http2-settings"})
 """The headers of an offer of another protocol, and the words of `connection` that name them."""
 
+_NOTHING = io.BytesIO()
+
 _MAX_DRAINED_BYTES = 64 * 1024
 """How much of a body is read that its answer did not wait for, so that the connection can stay."""
-
-Headers = list[tuple[bytes, bytes]]
 
 
 class _NoMoreError(Exception):
     """Nothing more is read of this connection."""
-
-
-class Rules:
-    """What all connections of a process share: bounds, the quick way, the head of its answers."""
-
-    def __init__(self, settings: Settings, quick: Quick) -> None:
-        self.quick = quick
-        self.max_body_bytes = settings.max_body_bytes
-        self.max_head_bytes = settings.max_header_bytes
-        self.idle_seconds = settings.idle_timeout_seconds
-        self.head_seconds = settings.header_timeout_seconds
-        self.body_idle_seconds = settings.body_idle_timeout_seconds
-        self.keep_alive_seconds = settings.keep_alive_seconds
-        self._headers: Headers | None = None
-        self._head = b""
-
-    def head(self, headers: Headers) -> bytes:
-        """The first lines of a quick answer. uvicorn makes a new list when the date changes."""
-        if headers is not self._headers:
-            lines = (b"%b: %b\r\n" % header for header in headers)
-            self._headers, self._head = headers, STATUS_LINE[200] + b"".join(lines)
-        return self._head
 
 
 class Protocol(HttpToolsProtocol):
@@ -73,14 +51,11 @@ class Protocol(HttpToolsProtocol):
         self._drained_bytes = 0
         # Whether the data in hand ended a head or a message or brought a part of a body, and how
         # many bytes came since some did: of a head, of what surrounds chunks, of blank lines.
-        self._refused = self._advances = False
-        self._idle_bytes = 0
-        # A request for work is held back until it is whole: read piece by piece through ASGI, 1 MB
-        # costs twice as much. It is answered at once if it is small, one for each piece of data:
-        # requests that arrive together take turns with those of other connections.
+        self._refused, self._advances, self._idle_bytes = False, False, 0
+        # A request for work is held back until it is whole: in pieces, ASGI costs twice as much.
+        # A small one is answered at once, one for each piece of data: the others take turns.
         self._holds = self._waits = self._may_answer = False
-        self._held = io.BytesIO()  # a list of pieces of two bytes would take thirty times as much
-        self._held_since = 0.0
+        self._held, self._held_since = _NOTHING, 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a first request, no longer than an idle connection may."""
@@ -133,11 +108,9 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """A request's first byte."""
-        self.url = b""
-        self.headers = []
-        self.expect_100_continue = False
+        self.url, self.headers = b"", []
+        self.expect_100_continue, self._drained_bytes = False, 0
         self._in_head = self._begins = True
-        self._drained_bytes = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header; those after a chunked body say nothing that anybody reads."""
@@ -153,7 +126,6 @@ class Protocol(HttpToolsProtocol):
             and parser.get_method() == b"POST"
             and not self.expect_100_continue
             and (cycle is None or cycle.response_complete)
-            and parser.should_keep_alive()
             and parser.get_http_version() == "1.1"
             and not parser.should_upgrade()
             and not self.flow.write_paused
@@ -168,10 +140,25 @@ class Protocol(HttpToolsProtocol):
 
     def _wait(self, now: float) -> None:
         """Hold a request that is not whole yet; one that will be refused is refused now."""
-        self._waits = True
-        self._held_since = now
-        if not self._rules.quick.waits_for(self.headers):
-            self._start_cycle()
+        self._waits, self._held_since = True, now
+        self._rules.uploads.begin()
+        overloaded = not self._rules.uploads.grow(self._held.tell())
+        if overloaded or not self._rules.quick.waits_for(self.headers):
+            self._start_cycle(overloaded=overloaded)
+
+    def _hold(self, body: bytes) -> None:
+        """Hold one more part of a body, unless it is too much for it or for all together."""
+        self._held.write(body)
+        overloaded = self._waits and not self._rules.uploads.grow(len(body))
+        if overloaded or self._held.tell() > self._rules.max_body_bytes:
+            self._start_cycle(overloaded=overloaded)
+            self.cycle.message_event.set()
+
+    def _let_go(self) -> None:
+        """Hold nothing any longer."""
+        if self._waits:
+            self._rules.uploads.end(self._held.tell())
+        self._holds, self._waits, self._held = False, False, _NOTHING
 
     def _check_head(self) -> None:
         """Raise HeadersTooLarge for a head that is over the bound although it came at once."""
@@ -179,7 +166,7 @@ class Protocol(HttpToolsProtocol):
         if size > self._rules.max_head_bytes:
             raise HeadersTooLarge(self._rules.max_head_bytes)
 
-    def _start_cycle(self) -> None:
+    def _start_cycle(self, *, overloaded: bool = False) -> None:
         """Go uvicorn's way with what is there of a request."""
         url, headers, expects = self.url, self.headers, self.expect_100_continue
         super().on_message_begin()
@@ -187,23 +174,19 @@ class Protocol(HttpToolsProtocol):
         self.headers += headers
         super().on_headers_complete()
         if self._holds:
-            self._holds = False
-            # Asked again after the body, the parser no longer says what it said of the head.
-            self.cycle.keep_alive = True
-            # A bytearray that is bytes: uvicorn copies it with bytes(), which costs nothing then.
-            self.cycle.body = cast("bytearray", self._held.getvalue())
+            # uvicorn copies it with bytes(), which costs nothing if it is bytes; and adds to it.
+            body = self._held.getvalue()
+            self.cycle.body = bytearray(body) if self._in_body else cast("bytearray", body)
             if self._waits:
                 waited = self.loop.time() - self._held_since
-                self.scope.setdefault("state", {})[WAITED_SECONDS] = waited
+                self.scope["state"] = {WAITED_SECONDS: waited, OVERLOADED: overloaded}
+            self._let_go()
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
         self._advances = True
         if self._holds:
-            self._held.write(body)
-            if self._held.tell() > self._rules.max_body_bytes:
-                self._start_cycle()
-                self.cycle.message_event.set()
+            self._hold(body)
         elif self.cycle.response_complete:
             self._drained_bytes += len(body)
             if self._drained_bytes > _MAX_DRAINED_BYTES:
@@ -218,16 +201,20 @@ class Protocol(HttpToolsProtocol):
         self._advances = True
         if self.parser.should_upgrade():
             return
+        # A trailer may have said otherwise than the head: the parser reads nothing behind it then.
+        stays = self.parser.should_keep_alive()
         if self._holds:
-            if self._may_answer and self._held.tell() <= self._rules.quick.limit:
+            if stays and self._may_answer and self._held.tell() <= self._rules.quick.limit:
                 self._may_answer = False
                 answer = self._rules.quick.answer(self.url, self.headers, self._held.getvalue())
                 if answer is not None:
-                    self._holds = False
+                    self._let_go()
                     head = self._rules.head(self.server_state.default_headers)
                     self._lingering.write(head + answer)
                     return
             self._start_cycle()
+        if not stays:
+            super().shutdown()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -237,11 +224,20 @@ class Protocol(HttpToolsProtocol):
         self._advances = True
         self._set_deadline()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget what was held for it."""
+        self._let_go()
+        super().connection_lost(exc)
+
     def shutdown(self) -> None:
         """Close the connection when it is idle, or after the answer to what was begun."""
+        self.begin()
+        super().shutdown()
+
+    def begin(self) -> None:
+        """Hold back no longer what was begun: the process is about to refuse what was not."""
         if self._holds:
             self._start_cycle()
-        super().shutdown()
 
     def expire(self) -> None:
         """The deadline is past: nobody is waited for any longer, but for an answer of ours."""
@@ -253,16 +249,15 @@ class Protocol(HttpToolsProtocol):
 
     def _refuse(self, error: RequestError) -> None:
         """Answer what is no request, and read no further."""
-        self._refused = True
-        self.deadline = self.loop.time() + self._rules.keep_alive_seconds
+        self._refused, self.deadline = True, self.loop.time() + self._rules.keep_alive_seconds
         of_body = self._in_body and not self._holds
-        self._holds = False
+        self._let_go()
         cycle = self.cycle
         if cycle is None or (cycle.response_complete and not of_body):
             self._answer_refused(error)
         elif cycle.response_complete:
             self._lingering.linger()
-        elif of_body and not cycle.response_started and not self.pipeline:
+        elif of_body and not (cycle.response_started or self.pipeline):
             cycle.disconnected = True
             cycle.message_event.set()
             self._answer_refused(error)
@@ -271,20 +266,18 @@ class Protocol(HttpToolsProtocol):
             cycle.keep_alive = False
 
     def _answer_refused(self, error: RequestError) -> None:
-        headers = self.server_state.default_headers
-        self._lingering.write(self._rules.quick.refusal(error, headers))
+        self._lingering.write(self._rules.quick.refusal(error, self.server_state.default_headers))
         self._lingering.linger()
 
     def _read_anew(self, rest: memoryview) -> memoryview | None:
         """Read a request that offers another protocol without its offer; this one is enough.
 
-        Clients that would like HTTP/2 send one with a POST, and the parser leaves the body unread.
-        Gives what follows another such request.
+        Clients that would like HTTP/2 send one with a POST. Gives what follows another such offer.
         """
-        method, version = self.parser.get_method(), self.parser.get_http_version()
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         if method == b"CONNECT":
             raise httptools.HttpParserInvalidMethodError
-        lines = [b"%b %b HTTP/%b" % (method, self.url, version.encode())]
+        lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
         for name, value in self.headers:
             if name == b"connection":
                 words = (word.strip() for word in value.split(b","))

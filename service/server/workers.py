@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import functools
 import gc
 import os
 import signal
@@ -10,18 +12,24 @@ import sys
 import time
 from typing import TYPE_CHECKING, NoReturn
 
+# uvicorn imports these when it begins to serve, and each worker would have its own copy.
+import uvicorn.lifespan.on
+import uvicorn.loops.uvloop  # noqa: F401 - said above
+
 from service.api.app import create_app, metrics_for
 from service.log import logger
-from service.server.process import bind_for_workers, serve_on
+from service.server.heartbeat import Heartbeats
+from service.server.process import EXIT_HANGS, bind_for_workers, serve_on
 
 if TYPE_CHECKING:
     import socket
 
+    from service.api.app import Application
     from service.catalog.catalog import Catalog
     from service.metrics import Metrics
     from service.settings import Settings
 
-_WATCHED = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
+_WATCHED = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP}
 
 _TO_WORKERS: dict[int, int] = {signal.SIGTERM: signal.SIGUSR1, signal.SIGINT: signal.SIGUSR2}
 """What workers are sent for what the supervisor got.
@@ -29,6 +37,9 @@ _TO_WORKERS: dict[int, int] = {signal.SIGTERM: signal.SIGUSR1, signal.SIGINT: si
 A terminal's Ctrl-C and a systemd unit's stop go to every process of the service. A worker that
 listened to them would get each twice, and would take the second for a wish to skip the drain.
 """
+
+_LOOK_SECONDS = 1.0
+"""How often the supervisor looks whether the workers' loops are alive."""
 
 _PR_SET_PDEATHSIG = 1
 """prctl(2): the signal that a process gets when its parent dies."""
@@ -47,10 +58,8 @@ def serve(settings: Settings, catalog: Catalog) -> int:
     """
     listeners = bind_for_workers(settings)
     metrics = metrics_for(catalog, slabs=settings.workers)
-    # What is loaded is shared with the workers until one writes to it, and the collector writes
-    # to every object that it visits: so it is told to leave these alone.
-    gc.collect()
-    gc.freeze()
+    app = create_app(settings, catalog, metrics)
+    _settle_memory()
     host, port = listeners[0].getsockname()[:2]
     logger.info(
         "listening", extra={"fields": {"host": host, "port": port, "workers": settings.workers}}
@@ -58,8 +67,20 @@ def serve(settings: Settings, catalog: Catalog) -> int:
     states = {entry.name: entry.engine_state for entry in catalog}
     logger.info("fast engine", extra={"fields": {"tokenizers": states}})
     if settings.workers > 1:
-        _leave(_Supervisor(settings, catalog, metrics, listeners).run())
-    _leave(serve_on(listeners[0], settings, create_app(settings, catalog, metrics)))
+        _leave(_Supervisor(settings, app, metrics, listeners).run())
+    _leave(serve_on(listeners[0], settings, app))
+
+
+def _settle_memory() -> None:
+    """Make what is loaded fit to be shared: workers have it in common until one writes to it.
+
+    The collector writes to every object that it visits, so it is told to leave these alone. The
+    allocator gives what loading freed back to the system, where workers can't write to it.
+    """
+    gc.collect()
+    gc.freeze()
+    with contextlib.suppress(AttributeError):  # glibc has it, other C libraries don't
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _leave(status: int) -> NoReturn:
@@ -78,16 +99,17 @@ class _Supervisor:
     def __init__(
         self,
         settings: Settings,
-        catalog: Catalog,
+        app: Application,
         metrics: Metrics,
         listeners: list[socket.socket],
     ) -> None:
         self._settings = settings
-        self._catalog = catalog
+        self._app = app
         self._metrics = metrics
         self._listeners = listeners
         self._number_of: dict[int, int] = {}
         """Worker's pid to its number, which is that of its socket and of its slab of metrics."""
+        self._heartbeats = Heartbeats(settings.workers)
         self._pid = os.getpid()
         self._deaths: list[float] = []
         self._status = 0
@@ -105,20 +127,29 @@ class _Supervisor:
         while self._number_of:
             received = self._wait()
             if received is None:
-                self._kill()
+                self._look()
             elif received == signal.SIGCHLD:
                 self._reap()
+            elif received == signal.SIGHUP:
+                self._signal_all(received)
             else:
                 self._stop(received)
         return self._status
 
     def _wait(self) -> int | None:
-        """The next signal, or None when there is none before the deadline."""
-        if self._deadline is None:
-            return signal.sigwait(_WATCHED)
-        left = max(self._deadline - time.monotonic(), 0)
-        received = signal.sigtimedwait(_WATCHED, left)
+        """The next signal, or None when it is time to look."""
+        received = signal.sigtimedwait(_WATCHED, _LOOK_SECONDS)
         return None if received is None else received.si_signo
+
+    def _look(self) -> None:
+        """Kill workers that do not stop in time, or whose loop hangs in a call of a library."""
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            self._kill()
+        for pid, number in self._number_of.items():
+            if self._heartbeats.silent(number, self._settings.engine_timeout_seconds):
+                logger.error("worker hangs", extra={"fields": {"pid": pid}})
+                self._heartbeats.forget(number)
+                os.kill(pid, signal.SIGKILL)
 
     def _start(self, number: int) -> None:
         """Fork a worker. A process that can't is at its limits: a new one may fare better."""
@@ -152,9 +183,9 @@ class _Supervisor:
             if other != number:
                 listener.close()
         self._metrics.bind(number)
-        app = create_app(self._settings, self._catalog, self._metrics)
         listens_to = {sent: meant for meant, sent in _TO_WORKERS.items()}
-        return serve_on(self._listeners[number], self._settings, app, listens_to)
+        beat = functools.partial(self._heartbeats.beat, number)
+        return serve_on(self._listeners[number], self._settings, self._app, listens_to, beat)
 
     def _reap(self) -> None:
         """Replace the workers that died, unless all are to stop."""
@@ -166,6 +197,7 @@ class _Supervisor:
             if number is None:
                 continue  # the first process of a container inherits the orphans of all others
             self._metrics.clear_gauges(number)
+            self._heartbeats.forget(number)
             if self._stopping:
                 continue
             exit_code = os.waitstatus_to_exitcode(wait_status)
@@ -174,8 +206,9 @@ class _Supervisor:
             self._deaths = [*self._deaths, now]
             self._deaths = [died for died in self._deaths if now - died < _DEATHS_WITHIN_SECONDS]
             # A worker that ends by itself could not start: the next one could not, either.
-            if exit_code >= 0 or len(self._deaths) > _MAX_DEATHS:
-                self._fail("they end by themselves" if exit_code >= 0 else "they die too often")
+            ends_itself = exit_code >= 0 and exit_code != EXIT_HANGS
+            if ends_itself or len(self._deaths) > _MAX_DEATHS:
+                self._fail("they end by themselves" if ends_itself else "they die too often")
             else:
                 self._start(number)
 

@@ -142,6 +142,7 @@ CHANGES: dict[str, Callable[[], bytes]] = {
     "a Git LFS pointer": lambda: b"version https://git-lfs.github.com/spec/v1\n",
     "no UTF-8": lambda: lock_of(an_artifact()) + b"# \xff",
     "a key twice": lambda: b"version = 1\nversion = 1\n",
+    "a number that Python does not read": lambda: b"version = " + b"1" * 5000,
     "deep nesting": lambda: b"version = " + b"[" * 100_000,
 }
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
@@ -133,3 +134,57 @@ def test_what_is_ready_never_changes_and_what_is_held_is_little(
         rest = tokenizer.decode_bytes(ids[size - pending :])
         assert given_now + rest == whole, size
         assert pending <= 8, size
+
+
+class Together:
+    """A tokenizer of which nobody said that its ids decode apart, although these do."""
+
+    decodes_apart = False
+
+    def __init__(self, parts: Sequence[bytes]) -> None:
+        self._parts = parts
+
+    def byte_parts(self, ids: Sequence[int]) -> list[bytes]:
+        return [self._parts[token_id] for token_id in ids]
+
+
+LONG_PARTS = st.lists(
+    st.one_of(
+        st.sampled_from(
+            [b"\x80" * 17, b"\xbf" * 20, b"\xf0\x9f" * 9, b"\xe2\x82\xac" * 6, b"\xc1"]
+        ),
+        st.sampled_from(
+            [b"", b"a", b"\xf0", b"\x9f\x99", b"\x82", b"\xe2", b"\xed", b"\xa0", b"\xc3"]
+        ),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def whole_at(data: bytes) -> bool:
+    """Whether a decoder that began at the start waits for nothing."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data)
+    return not decoder.getstate()[0]
+
+
+@property_settings(2000)
+@given(LONG_PARTS)
+def test_what_decodes_the_same_from_a_place_on_is_held_from_there(parts: list[bytes]) -> None:
+    """The last place that is in no character and has something after it."""
+    joined = b"".join(parts)
+    expected = Held(0, len(parts))
+    for place in range(len(parts)):
+        ready = len(b"".join(parts[:place]))
+        if ready < len(joined) and whole_at(joined[:ready]):
+            expected = Held(ready, len(parts) - place)
+    tokenizer = cast("Tokenizer", Together(parts))
+    assert hold_back(tokenizer, range(len(parts)), parts) == expected
+
+
+def test_of_a_long_stream_the_end_alone_is_tried() -> None:
+    """Else each slice of an endless run that is never whole would take quadratic time."""
+    parts = [b"a", *[b""] * 300]
+    tokenizer = cast("Tokenizer", Together(parts))
+    assert hold_back(tokenizer, range(301), parts) == Held(0, 301)

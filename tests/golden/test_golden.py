@@ -15,9 +15,10 @@ import reference
 from service.api.operations import Call
 from service.api.operations.decode import DecodeBatchResponse, DecodeRequest, decode
 from service.api.operations.encode import EncodeBatchResponse, EncodeRequest, EncodeResponse, encode
+from service.catalog.catalog import load_catalog
 from service.core.policy import SpecialPolicy
 from service.settings import Settings
-from tests.locks import EMBEDDED_LOCK
+from tests.locks import EMBEDDED, EMBEDDED_LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,11 +50,17 @@ def expected_ids(case: dict[str, Any], policy: SpecialPolicy, *, framed: bool) -
     return ids
 
 
+@pytest.fixture(scope="module", params=["fast", "off"])
+def either(request: pytest.FixtureRequest, catalog: Catalog) -> Catalog:
+    """The embedded artifacts with their fast engines, and with the references alone."""
+    return catalog if request.param == "fast" else load_catalog(EMBEDDED, fast=False)
+
+
 @EVERY_ARTIFACT
 @EVERY_POLICY
 @BARE_AND_FRAMED
 def test_encode_gives_the_ids(
-    catalog: Catalog, artifact: str, policy: SpecialPolicy, *, framed: bool
+    either: Catalog, artifact: str, policy: SpecialPolicy, *, framed: bool
 ) -> None:
     wrong = {}
     for case in golden(artifact)["cases"]:
@@ -63,7 +70,7 @@ def test_encode_gives_the_ids(
             special_policy=policy,
             add_special_tokens=framed,
         )
-        answer = encode(request, Call(catalog, Settings()))
+        answer = encode(request, Call(either, Settings()))
         assert isinstance(answer, EncodeResponse)
         expected = expected_ids(case, policy, framed=framed)
         assert answer.count == len(answer.ids)
@@ -73,12 +80,12 @@ def test_encode_gives_the_ids(
 
 
 @EVERY_ARTIFACT
-def test_a_batch_gives_the_ids(catalog: Catalog, artifact: str) -> None:
+def test_a_batch_gives_the_ids(either: Catalog, artifact: str) -> None:
     cases = golden(artifact)["cases"]
     request = EncodeRequest(
         tokenizer=artifact, texts=[case["text"] for case in cases], add_special_tokens=True
     )
-    answer = encode(request, Call(catalog, Settings()))
+    answer = encode(request, Call(either, Settings()))
     assert isinstance(answer, EncodeBatchResponse)
     assert [result.ids for result in answer.results] == [case["framed_literal"] for case in cases]
 

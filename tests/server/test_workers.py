@@ -197,7 +197,7 @@ import service.server.workers as workers
 def fail(*arguments):
     raise RuntimeError("the message of an exception")
 
-workers.create_app = fail
+workers.serve_on = fail
 """
 DIES_AT_ONCE = """
 import os, signal

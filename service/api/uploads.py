@@ -1,0 +1,39 @@
+"""Bodies that are on their way: together they may hold no more memory than work may that waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from service.metrics import Metrics
+    from service.settings import Settings
+
+OVERLOADED = "overloaded"
+"""Key of the scope's state under which the protocol says that it could hold no more of a body."""
+
+
+class Uploads:
+    """The bytes of all bodies of which a part is here. Used on the event loop alone."""
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self._limit = settings.max_pending_bytes
+        self._metrics = metrics
+        self.bytes = 0
+
+    def begin(self) -> None:
+        """A body is waited for: its request is in flight."""
+        self._metrics.add_in_flight(1)
+
+    def grow(self, size: int) -> bool:
+        """So much more of a body is here; false when that is too much of all together.
+
+        It is counted all the same, until the body is given up.
+        """
+        alone = self.bytes == 0
+        self.bytes += size
+        return alone or self.bytes <= self._limit
+
+    def end(self, size: int) -> None:
+        """A body of which so much was here is whole, or given up."""
+        self.bytes -= size
+        self._metrics.add_in_flight(-1)

@@ -1,0 +1,115 @@
+"""Building the fast library's engine for an artifact's literal text, format by format.
+
+A format is served by one function here. Where the library can't have an artifact, or would have to
+be trusted with more than its bytes, there is no engine and the reference answers.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import os
+from typing import TYPE_CHECKING
+
+import fastokens
+
+from service.core.faults import is_fault
+from service.core.tokenizer import DescribesLiteral
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from service.core.tokenizer import Tokenizer
+    from service.formats import Options
+
+LIBRARY = "fastokens"
+
+_PRESETS = {
+    "f021c3d976978e62ee64cdad150cc3405c2e3d6e3b40407850bb9e8d9eb65899": "cl100k_base",
+    "2d1b8dc11e89af71459b36004f698ab3693f59fd84f63e8ec2b49564ab857420": "o200k_base",
+}
+"""SHA-256 of a split pattern to the name under which the library has it compiled in; any other
+pattern of a rank file goes through a general engine, which is several times slower."""
+
+
+def engine_version() -> str:
+    """The fast library and its version, as a certificate names it."""
+    return f"{LIBRARY}=={importlib.metadata.version(LIBRARY)}"
+
+
+def build_engine(
+    artifact_format: str, tokenizer: Tokenizer, files: Mapping[str, bytes], options: Options
+) -> fastokens.Tokenizer | None:
+    """The fast engine for the literal text of an artifact; None where there is none.
+
+    `tokenizer` is the artifact's reference. What the engine's `encode` gives is to be compared
+    with it before anybody relies on it.
+    """
+    build = _BUILDERS.get(artifact_format)
+    if build is None:
+        return None
+    try:
+        return build(tokenizer, files, options)
+    except BaseException as error:
+        # A vocabulary with a hole, a component or a pattern that it does not know: an error of
+        # its own for each, or a panic, and all of them mean that the reference answers.
+        if not is_fault(error):
+            raise
+        return None
+
+
+def encodes_alone(artifact_format: str, options: Options) -> bool:
+    """Whether an engine's first short text starts no threads of the library.
+
+    With a general engine for the pattern it does, and a process that has threads can't fork.
+    """
+    if artifact_format != "tiktoken":
+        return False
+    pattern: str = getattr(options, "pattern")  # noqa: B009 - an option of this format
+    return _preset_of(pattern) is not None
+
+
+def _preset_of(pattern: str) -> str | None:
+    return _PRESETS.get(hashlib.sha256(pattern.encode()).hexdigest())
+
+
+def _of_ranks(
+    _: Tokenizer, files: Mapping[str, bytes], options: Options
+) -> fastokens.Tokenizer | None:
+    pattern: str = getattr(options, "pattern")  # noqa: B009 - an option of this format
+    return _engine_of_ranks(files["ranks"], pattern)
+
+
+@functools.lru_cache(maxsize=8)
+def _engine_of_ranks(ranks: bytes, pattern: str) -> fastokens.Tokenizer:
+    """One engine for all artifacts that differ in their special tokens alone."""
+    # The library takes a path: the verified bytes get one that nobody else can change.
+    descriptor = os.memfd_create("ranks", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as memory:
+            memory.write(ranks)
+        path = f"/proc/self/fd/{descriptor}"
+        preset = _preset_of(pattern)
+        if preset is not None:
+            return fastokens.Tokenizer.from_tiktoken(path, encoding=preset, special_tokens={})
+        return fastokens.Tokenizer.from_tiktoken(path, pattern=pattern, special_tokens={})
+    finally:
+        os.close(descriptor)
+
+
+def _of_literal_json(
+    tokenizer: Tokenizer, _: Mapping[str, bytes], __: Options
+) -> fastokens.Tokenizer | None:
+    """Of what the reference says of itself, in which no control spelling can be reached."""
+    described = tokenizer.literal_json() if isinstance(tokenizer, DescribesLiteral) else None
+    return None if described is None else fastokens.Tokenizer.from_json_str(described)
+
+
+_BUILDERS: dict[
+    str, Callable[[Tokenizer, Mapping[str, bytes], Options], fastokens.Tokenizer | None]
+] = {
+    "tiktoken": _of_ranks,
+    "tokenizer_json": _of_literal_json,
+    "sentencepiece": _of_literal_json,
+}

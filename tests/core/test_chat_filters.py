@@ -1,0 +1,118 @@
+"""service.core.chat_filters: transformers' and Jinja's own filters are the oracle, options and all.
+
+What the traced filters say of writers: tests/core/test_provenance.py.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import pytest
+from jinja2 import filters
+
+from service.core.chat import ChatTemplate
+from service.core.chat_filters import tojson, traced_indent, traced_title, traced_tojson
+from service.core.provenance import TEMPLATE, USER, Traced, own, traced_values, writers_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VALUES: list[Any] = [
+    {"b": [1, -2.5, None, True, {}], "a": {"\u6771": 'x"\\\n', "Z": []}},
+    ["\u00e9\U0001f642", [], [[1]], ""],
+    "\u00e9",
+    0,
+]
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"ensure_ascii": True},
+    {"sort_keys": True},
+    {"indent": 0},
+    {"indent": 1},
+    {"indent": 3, "sort_keys": True, "ensure_ascii": True},
+    {"indent": "\t"},
+    {"indent": '"'},
+    {"separators": (",", ":")},
+    {"separators": (" , ", '"')},
+    {"indent": 2, "separators": (";", " = ")},
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=json.dumps)
+@pytest.mark.parametrize("options", OPTIONS, ids=json.dumps)
+def test_tojson_is_pythons(value: Any, options: dict[str, Any]) -> None:
+    expected = json.dumps(value, **{"ensure_ascii": False, **options})
+    assert tojson(value, **options) == expected
+    traced = traced_tojson(traced_values(value, USER), **options)
+    assert traced == expected
+    assert len(writers_of(traced)) == len(expected)
+
+
+def test_an_indent_of_many_letters() -> None:
+    """Its width is that of the text, not of a number."""
+    source = "{{ value | tojson(indent=indent) }}"
+    for indent in ("-" * 40, 40):
+        values = {"value": [1, [2]], "indent": indent}
+        expected = json.dumps([1, [2]], ensure_ascii=False, indent=indent)
+        for traced in (False, True):
+            rendered = ChatTemplate(source, {}).render(values, None, 10_000, traced=traced)
+            assert rendered == expected
+
+
+TEXTS = ("", "a", "a\nb", "\n a\n\n  b\n", "a\r\nb\u2028c", "\n", "\n\n")
+INDENTS: list[dict[str, Any]] = [
+    {},
+    {"width": 2},
+    {"width": ">> "},
+    {"first": True},
+    {"blank": True},
+    {"width": 1, "first": True, "blank": True},
+    {"width": 0},
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("options", INDENTS, ids=json.dumps)
+def test_indent_is_jinjas(text: str, options: Mapping[str, Any]) -> None:
+    expected = filters.do_indent(text, **options)
+    traced = traced_indent(own(text), **options)
+    assert traced == expected
+    assert len(writers_of(traced)) == len(expected)
+
+
+def test_the_lines_keep_their_writers_and_the_indent_has_its_own() -> None:
+    text = Traced("a\nb", USER * 3)
+    assert writers_of(traced_indent(text, 2, first=True)) == b"ttutttu"
+    assert writers_of(traced_indent(text, Traced("-", USER))) == USER + TEMPLATE + USER * 2
+    assert writers_of(traced_indent(12, 1, first=True)) == b"trr"
+
+
+@pytest.mark.parametrize("text", ["", "two words", "\u01c6 \u00df", "a-b(c"])
+def test_title_is_jinjas(text: str) -> None:
+    assert traced_title(own(text)) == filters.do_title(text)
+
+
+SOURCES = {
+    "join": "{{ items | join }}|{{ items | join('-') }}|{{ objects | join(d, attribute='n') }}",
+    "sum": "{{ [1, 2] | sum }}|{{ [1] | sum(start=5) }}|{{ objects | sum(attribute='k') }}",
+    "sum of lists": "{{ [[1], [2]] | sum(start=[]) }}",
+    "string": "{{ 1 | string }}{{ none | string }}{{ items | string }}",
+    "safe": "{{ items[0] | safe }}",
+    "title": "{{ 'ab cd' | title }}",
+    "indent": "{{ 'a\nb' | indent }}",
+    "concatenation": "{{ 1 ~ 'a' ~ none ~ items }}",
+    "namespace": "{% set n = namespace({'a': 1}, b=2) %}{% set n.c = 3 %}{{ n.a ~ n.b ~ n.c }}",
+    "dict": "{{ dict(a=1) }}{{ dict({'b': 2}, c=3) }}{{ dict([('d', 4)]) }}",
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("traced", [False, True], ids=["plain", "traced"])
+def test_filters_are_jinjas(name: str, *, traced: bool) -> None:
+    values = {"items": ["a", "b"], "objects": [{"n": "x", "k": 1}, {"n": "y", "k": 2}], "d": "+"}
+    environment = jinja2.Environment(autoescape=False)  # noqa: S701 - the text is no HTML
+    expected = environment.from_string(SOURCES[name]).render(values)
+    rendered = ChatTemplate(SOURCES[name], {}).render(values, None, 10_000, traced=traced)
+    assert rendered == expected
