@@ -43,13 +43,13 @@ def known_answers() -> dict[str, list[Known]]:
     """By tokenizer: the golden texts and the long ones."""
     known = {name: _golden(name) for name in NAMES}
     for name in LONG_OF:
-        known[name] += [_asked(name, size) for size in LONG_BYTES]
+        known[name] += [asked(name, size) for size in LONG_BYTES]
     return known
 
 
 def huge_answers() -> list[Known]:
     """One text for each of a few tokenizers that is worth a stall."""
-    return [_asked(name, HUGE_BYTES) for name in LONG_OF]
+    return [asked(name, HUGE_BYTES) for name in LONG_OF]
 
 
 def first_difference(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
@@ -70,12 +70,16 @@ def _golden(name: str) -> list[Known]:
     return [Known(name, case["text"], case["literal"], case["decoded"]) for case in cases]
 
 
-def _asked(name: str, size: int) -> Known:
+def encoded(name: str, text: str) -> list[int]:
+    """The ids that the reference library gives, with the policy literal."""
+    return reference(name).encode(text, NOTHING)
+
+
+def asked(name: str, size: int) -> Known:
     """The golden texts, one after the other and again, up to `size` bytes, and their ids."""
     pieces = [f"{known.text}\n" for known in _golden(name)]
     text = "".join(pieces)
     text *= size // len(text.encode()) + 1
     text = text.encode()[:size].decode(errors="ignore")
-    oracle = reference(name)
-    ids = oracle.encode(text, NOTHING)
-    return Known(name, text, ids, oracle.decode(ids))
+    ids = encoded(name, text)
+    return Known(name, text, ids, reference(name).decode(ids))
