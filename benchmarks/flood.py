@@ -57,8 +57,10 @@ async def _flood(
 
 
 def _request(path: str, body: bytes) -> bytes:
+    form = "json" if body.startswith(b"{") else "msgpack"
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: application/json\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\n"
+        f"Content-Type: application/{form}\r\nAccept: application/{form}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

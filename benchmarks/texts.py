@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 
+import msgspec
 from golden_texts import TEXTS
 
 _WORD_BYTES = 9
@@ -60,6 +61,11 @@ def new_words(size: int, seed: int) -> Iterator[str]:
 def single(tokenizer: str, chosen: Iterable[str]) -> list[bytes]:
     """A request for each text."""
     return [_body(tokenizer=tokenizer, text=text) for text in chosen]
+
+
+def packed(tokenizer: str, chosen: Iterable[str]) -> list[bytes]:
+    """The same in MessagePack, for texts without line ends: a load's bodies are lines."""
+    return [msgspec.msgpack.encode({"tokenizer": tokenizer, "text": text}) for text in chosen]
 
 
 def batch(tokenizer: str, chosen: Iterable[str]) -> list[bytes]:

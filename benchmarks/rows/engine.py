@@ -12,7 +12,7 @@ from benchmarks import load as loads
 from benchmarks import subjects, texts
 from benchmarks.bench import warmed
 from benchmarks.client import is_fast
-from benchmarks.goals import goal
+from benchmarks.goals import goals_of
 from benchmarks.measure import CannotRunError, Sample, Series, compared, interleaved
 
 if TYPE_CHECKING:
@@ -29,27 +29,32 @@ _TEXT_BYTES, _NUMBER, _CONNECTIONS = 1_000_000, 2, 4
 
 
 def row_5(bench: Bench) -> Iterator[Outcome]:
-    yield _against_raw(bench, 5, "count")
+    yield from _against_raw(bench, 5, "count")
 
 
 def row_6(bench: Bench) -> Iterator[Outcome]:
-    yield _against_raw(bench, 6, "encode")
+    yield from _against_raw(bench, 6, "encode")
 
 
-def _against_raw(bench: Bench, row: int, kind: str) -> Outcome:
-    bodies = texts.single(_TOKENIZER, texts.english(_TEXT_BYTES, _NUMBER))
-    load = bench.load(f"/{kind}", bodies, _CONNECTIONS, long=True)
+def _against_raw(bench: Bench, row: int, kind: str) -> Iterator[Outcome]:
+    chosen = texts.english(_TEXT_BYTES, _NUMBER)
+    load, packed = (
+        bench.load(f"/{kind}", bodies, _CONNECTIONS, long=True)
+        for bodies in (texts.single(_TOKENIZER, chosen), texts.packed(_TOKENIZER, chosen))
+    )
     service = bench.fleet.get(subjects.service())
     warmed(service, load)
     library = "fastokens" if is_fast(service, _TOKENIZER) else "tiktoken"
     seconds = 2 * bench.plan.long_seconds
     takers = {
-        "service": functools.partial(loads.run, service, load, seconds),
+        "JSON": functools.partial(loads.run, service, load, seconds),
+        "MessagePack": functools.partial(loads.run, service, packed, seconds),
         "raw": functools.partial(_raw, bench.fleet, (library, kind), load, seconds),
     }
     raced = interleaved(takers, bench.plan.rounds)
     raw = Series(f"{library} in process", raced["raw"].samples)
-    return compared(goal(row, _TOKENIZER), raced["service"], raw)
+    for wanted in goals_of(row):
+        yield compared(wanted, raced[wanted.part], raw)
 
 
 def _raw(fleet: Fleet, call: tuple[str, str], load: Load, seconds: float) -> Sample:

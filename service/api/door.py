@@ -47,6 +47,11 @@ if TYPE_CHECKING:
 METHODS = ("OPTIONS", "POST")
 
 
+_GLANCE_BYTES = 4096
+"""A list of tokenizers stands before a long text or behind it, and looking through 1 MB of text
+takes a tenth as long as counting its tokens."""
+
+
 class _Tokenizers(msgspec.Struct):
     """The part of a body that says how often its texts are worked on."""
 
@@ -81,7 +86,8 @@ class _Work(NamedTuple):
 
     def tokenizers(self) -> int:
         """How many tokenizers are asked for, as far as a glance tells."""
-        if b"tokenizers" not in self.body:
+        ends = self.body[:_GLANCE_BYTES] + self.body[-_GLANCE_BYTES:]
+        if b"tokenizers" not in ends:
             return 1
         given, _ = self.media
         try:
@@ -226,7 +232,7 @@ async def _read_rest(receive: Any, message: Any, limit: int, uploads: Uploads) -
             if size > limit:
                 raise PayloadTooLarge(limit)
             parts.append(part)
-            if not uploads.grow(len(part)):
+            if not uploads.grow(len(part), size):
                 raise Overloaded
             if not message.get("more_body", False):
                 return b"".join(parts)

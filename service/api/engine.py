@@ -168,5 +168,7 @@ class Engine:
 
 def _yield_to_loop() -> None:
     """Give this thread a low priority; on Linux each thread has its own."""
+    thread = threading.get_native_id()
     with contextlib.suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        lower = os.getpriority(os.PRIO_PROCESS, thread) + NICENESS
+        os.setpriority(os.PRIO_PROCESS, thread, lower)

@@ -24,14 +24,14 @@ class Uploads:
         """A body is waited for: its request is in flight."""
         self._metrics.add_in_flight(1)
 
-    def grow(self, size: int) -> bool:
-        """So much more of a body is here; false when that is too much of all together.
+    def grow(self, size: int, held: int) -> bool:
+        """So much more of a body is here, of which `held` bytes now are.
 
-        It is counted all the same, until the body is given up.
+        False when that is too much of all bodies together; one that is alone never is. It is
+        counted all the same, until the body is given up.
         """
-        alone = self.bytes == 0
         self.bytes += size
-        return alone or self.bytes <= self._limit
+        return self.bytes <= self._limit or self.bytes == held
 
     def end(self, size: int) -> None:
         """A body of which so much was here is whole, or given up."""

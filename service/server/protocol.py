@@ -8,7 +8,6 @@ connections closes those that miss theirs. A plain request that arrived whole is
 
 from __future__ import annotations
 
-import io
 import math
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from service.api.exchange import WAITED_SECONDS
 from service.api.uploads import OVERLOADED
 from service.errors import HeadersTooLarge, MalformedRequest
+from service.server.body import Body
 from service.server.lingering import Lingering
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _OFFER = frozenset({b"upgrade", b"http2-settings"})
 """The headers of an offer of another protocol, and the words of `connection` that name them."""
 
-_NOTHING = io.BytesIO()
+_NOTHING = Body()
 
 _MAX_DRAINED_BYTES = 64 * 1024
 """How much of a body is read that its answer did not wait for, so that the connection can stay."""
@@ -132,7 +132,7 @@ class Protocol(HttpToolsProtocol):
         )
         if self._holds:
             self._waits = False
-            self._held = io.BytesIO()
+            self._held = Body()
         elif not parser.should_upgrade():
             self._start_cycle()
         self._in_head, self._in_body = False, True
@@ -142,22 +142,24 @@ class Protocol(HttpToolsProtocol):
         """Hold a request that is not whole yet; one that will be refused is refused now."""
         self._waits, self._held_since = True, now
         self._rules.uploads.begin()
-        overloaded = not self._rules.uploads.grow(self._held.tell())
+        held = self._held.size
+        overloaded = not self._rules.uploads.grow(held, held)
         if overloaded or not self._rules.quick.waits_for(self.headers):
             self._start_cycle(overloaded=overloaded)
 
     def _hold(self, body: bytes) -> None:
         """Hold one more part of a body, unless it is too much for it or for all together."""
-        self._held.write(body)
-        overloaded = self._waits and not self._rules.uploads.grow(len(body))
-        if overloaded or self._held.tell() > self._rules.max_body_bytes:
+        self._held.add(body)
+        held = self._held.size
+        overloaded = self._waits and not self._rules.uploads.grow(len(body), held)
+        if overloaded or held > self._rules.max_body_bytes:
             self._start_cycle(overloaded=overloaded)
             self.cycle.message_event.set()
 
     def _let_go(self) -> None:
         """Hold nothing any longer."""
         if self._waits:
-            self._rules.uploads.end(self._held.tell())
+            self._rules.uploads.end(self._held.size)
         self._holds, self._waits, self._held = False, False, _NOTHING
 
     def _check_head(self) -> None:
@@ -175,7 +177,7 @@ class Protocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self._holds:
             # uvicorn copies it with bytes(), which costs nothing if it is bytes; and adds to it.
-            body = self._held.getvalue()
+            body = self._held.whole()
             self.cycle.body = bytearray(body) if self._in_body else cast("bytearray", body)
             if self._waits:
                 waited = self.loop.time() - self._held_since
@@ -204,9 +206,9 @@ class Protocol(HttpToolsProtocol):
         # A trailer may have said otherwise than the head: the parser reads nothing behind it then.
         stays = self.parser.should_keep_alive()
         if self._holds:
-            if stays and self._may_answer and self._held.tell() <= self._rules.quick.limit:
+            if stays and self._may_answer and self._held.size <= self._rules.quick.limit:
                 self._may_answer = False
-                answer = self._rules.quick.answer(self.url, self.headers, self._held.getvalue())
+                answer = self._rules.quick.answer(self.url, self.headers, self._held.whole())
                 if answer is not None:
                     self._let_go()
                     head = self._rules.head(self.server_state.default_headers)

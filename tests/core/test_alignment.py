@@ -228,6 +228,12 @@ def test_ranges_in_every_unit(text: str, steps: list[tuple[int, int, bool]], uni
     assert alignment.offsets(unit) == pairs_in_unit(text, ranges, unit)
 
 
+def test_before_the_first_id_is_the_start_of_the_text() -> None:
+    assert ByteAlignment("\u00e9a", [1, 2], [2, 1]).gap_before(0) == Offset(0, 0)
+    assert ByteAlignment("\u00e9a", [1, 2], [2, 1]).gap_before(1) == Offset(1, 1)
+    assert RangeAlignment(" a", [1], [Offset(1, 2)]).gap_before(0) == Offset(0, 1)
+
+
 # ---- MarkedText --------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.core.alignment import Offset, RangeAlignment
+from service.core.alignment import ByteAlignment, Offset, RangeAlignment
 from service.core.budget import BudgetedText, Plan
 from service.errors import BudgetTooSmall, TooManyItems
 from tests.fuzzing import property_settings
@@ -137,6 +137,8 @@ def test_text_of_no_ids_is_one_chunk() -> None:
     counted = Counted("   ", regex.compile("a"))
     assert counted.budgeted(1).chunks(plan(1)) == [(0, 3, 0)]
     assert Counted("a   ", regex.compile("a")).budgeted(1).chunks(plan(1)) == [(0, 4, 1)]
+    assert Counted("a   ", regex.compile("a")).budgeted(1).first() == (0, 4, 1)
+    assert Counted("   a", regex.compile("a")).budgeted(1).last() == (0, 4, 1)
 
 
 def test_a_cluster_over_the_budget_is_cut_between_code_points() -> None:
@@ -185,6 +187,48 @@ def test_an_overlap_begins_at_a_word_where_meaning_counts() -> None:
             assert shared, chunks
             if auto:
                 assert text[other.start - 1] == " "
+
+
+@property_settings(400)
+@given(
+    st.text(st.sampled_from("a \n\u00e9\u6771\U0001f600"), max_size=24),
+    st.integers(4, 12),
+    st.integers(0, 5),
+    st.booleans(),
+)
+def test_chunks_of_ids_that_end_inside_characters(
+    text: str,
+    budget: int,
+    overlap: int,
+    auto: bool,  # noqa: FBT001 - drawn
+) -> None:
+    """An id a byte: most places between ids are inside a character, where nothing is cut."""
+
+    def count(part: str) -> int:
+        return len(part.encode())
+
+    size = count(text)
+    alignment = ByteAlignment(text, [0] * size, [1] * size)
+    overlap = min(overlap, budget // 2)
+    chunks = BudgetedText(text, alignment, count, budget).chunks(plan(budget, overlap, auto=auto))
+    end = 0
+    for chunk in chunks:
+        assert chunk.tokens == count(text[chunk.start : chunk.end]) <= budget
+        assert chunk.start <= end < chunk.end
+        assert count(text[chunk.start : end]) <= overlap
+        if not auto and chunk.end < len(text):
+            assert count(text[chunk.start : chunk.end + 1]) > budget, "filled to the brim"
+        end = chunk.end
+    assert end == len(text)
+
+
+def test_later_chunks_look_for_meaning_as_the_first_does() -> None:
+    """In the last half of what fits, counted from where the chunk begins."""
+    text = "aa aa. Aa aa" * 6
+    chunks = Counted(text, SINGLE).budgeted(20).chunks(plan(20, auto=True))
+    ends = [text[: chunk.end] for chunk in chunks[:-1]]
+    assert len(ends) > 2
+    assert all(end.endswith(". ") for end in ends), ends
 
 
 # ---- work --------------------------------------------------------------------------------------

@@ -22,23 +22,20 @@ LITERAL, SPECIAL, REJECT = SpecialPolicy.LITERAL, SpecialPolicy.SPECIAL, Special
 
 
 class Told:
-    """Gives 1 for the literal way, 2 for all spellings, and 3 and the places for some."""
+    """Gives 1 for the literal way, 2 for all spellings, 3 and the places for some; the length."""
 
     def __init__(self) -> None:
         self.controls = {"<a>": 10, "<b>": 11}
         self._finders = Finders(self.controls)
 
     def encode(self, text: str) -> list[int]:
-        del text
-        return [1]
+        return [1, len(text)]
 
     def encode_special(self, text: str) -> list[int]:
-        del text
-        return [2]
+        return [2, len(text)]
 
     def encode_spans(self, text: str, spans: Sequence[ControlSpan]) -> list[int]:
-        del text
-        return [3, *(span.start for span in spans)]
+        return [3, *(span.start for span in spans), len(text)]
 
     def find_controls(self, text: str, allowed: frozenset[str] | None) -> list[ControlSpan]:
         return self._finders.find(text, allowed)
@@ -50,11 +47,11 @@ TOLD = cast("Tokenizer", Told())
 @pytest.mark.parametrize(
     ("policy", "allowed", "ids"),
     [
-        (LITERAL, None, [1]),
-        (SPECIAL, None, [2]),
-        (SPECIAL, frozenset({"<a>"}), [3, 1]),
-        (SPECIAL, frozenset({"<b>"}), [3, 4]),
-        (SPECIAL, frozenset(), [3]),
+        (LITERAL, None, [1, 7]),
+        (SPECIAL, None, [2, 7]),
+        (SPECIAL, frozenset({"<a>"}), [3, 1, 7]),
+        (SPECIAL, frozenset({"<b>"}), [3, 4, 7]),
+        (SPECIAL, frozenset(), [3, 7]),
     ],
 )
 def test_the_way_that_a_policy_takes(
@@ -67,7 +64,7 @@ def test_reject_names_the_first_spelling_and_its_place() -> None:
     with pytest.raises(SpecialTokenInText) as caught:
         encode_by_policy(TOLD, "\U0001f600<b><a>", REJECT, None, "/texts/3")
     assert caught.value.members == {"token": "<b>", "offset": 1, "pointer": "/texts/3"}
-    assert encode_by_policy(TOLD, "< a >", REJECT, None, "/text") == [1]
+    assert encode_by_policy(TOLD, "< a >", REJECT, None, "/text") == [1, 5]
 
 
 def test_what_is_allowed() -> None:

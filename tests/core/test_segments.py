@@ -128,13 +128,13 @@ def test_a_spelling_in_capitals_that_the_normalizer_makes_small(flags: Tokenizer
 class Spotter:
     """Leftmost, then longest; `<w>` counts only where no letter is beside it."""
 
-    SPELLINGS = ("<w>", "<a>", "<a>x", "y<a>", "<b>")
+    SPELLINGS = ("<w>", "<w>q", "<a>", "<a>x", "y<a>", "<b>")
 
-    def __init__(self) -> None:
+    def __init__(self, *more: str) -> None:
         self._pattern = re.compile(
             "|".join(
                 rf"(?<!\w){spelling}(?!\w)" if spelling == "<w>" else re.escape(spelling)
-                for spelling in sorted(self.SPELLINGS, key=len, reverse=True)
+                for spelling in sorted((*self.SPELLINGS, *more), key=len, reverse=True)
             )
         )
 
@@ -163,6 +163,8 @@ class Spotter:
         ([("<a>x", SPECIAL)], ["<a>x"]),
         ([("y", LITERAL), ("<a> <w>", SPECIAL), ("z", LITERAL)], ["<a>"]),
         ([("z", LITERAL), ("<w> <a>", SPECIAL), ("x", LITERAL)], ["<a>"]),
+        ([("z", LITERAL), ("<w><a>", SPECIAL), ("x", LITERAL)], ["<a>"]),
+        ([("y", LITERAL), ("<a><w>", SPECIAL), ("z", LITERAL)], ["<a>"]),
     ],
 )
 def test_what_stands_at_a_border(parts: Parts, found: list[str]) -> None:
@@ -177,3 +179,18 @@ def test_a_letter_at_the_border_of_a_refusing_segment() -> None:
     assert spans(spotter, [("z", LITERAL), ("<w>", REJECT)]) == []
     with pytest.raises(SpecialTokenInText):
         spans(spotter, [("z ", LITERAL), ("<w>", REJECT)])
+
+
+def test_a_spelling_that_is_not_allowed_hides_nothing_at_a_border() -> None:
+    spotter = cast("Tokenizer", Spotter())
+    parts: Parts = [("<w>", SPECIAL), ("q", LITERAL)]
+    assert [span.spelling for span in spans(spotter, parts)] == ["<w>"]
+    assert spans(spotter, parts, frozenset({"<w>"})) == [], "a letter is beside it"
+
+
+@pytest.mark.parametrize(
+    ("shorter", "parts"),
+    [("<w", [("z", LITERAL), ("<w>", SPECIAL)]), ("w>", [("<w>", SPECIAL), ("z", LITERAL)])],
+)
+def test_a_shorter_spelling_inside_hides_nothing_at_a_border(shorter: str, parts: Parts) -> None:
+    assert spans(cast("Tokenizer", Spotter(shorter)), parts) == []
