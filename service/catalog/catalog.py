@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from service import __version__
-from service.catalog.building import EngineBuilders, undisturbed
+from service.catalog.building import undisturbed
 from service.catalog.certificates import read_certificates
 from service.catalog.chat import load_chat
 from service.catalog.lock import read_lock
@@ -27,7 +27,7 @@ from service.errors import ArtifactError, FingerprintMismatch, UnknownTokenizer
 from service.formats import FormatError, formats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from service.catalog.chat import ChatTemplates
@@ -133,9 +133,8 @@ def load_catalog(root: Path, *, fast: bool = True) -> Catalog:
     Raises ArtifactError, with one line, for the first that is refused.
     """
     certificates = read_certificates(root) if fast else None
-    with undisturbed(), EngineBuilders() as builders:
-        loading = [_load(root, artifact, certificates, builders) for artifact in read_lock(root)]
-        entries = [finish() for finish in loading]
+    with undisturbed():
+        entries = [load_entry(root, artifact, certificates) for artifact in read_lock(root)]
     for entry in entries:
         options = _options_of(entry.artifact, _format_of(entry.artifact))
         if entry.engine_state == "fast" and encodes_alone(entry.artifact.format, options):
@@ -152,17 +151,6 @@ def load_entry(
 
     Raises ArtifactError.
     """
-    with EngineBuilders() as builders:
-        return _load(root, artifact, certificates, builders)()
-
-
-def _load(
-    root: Path,
-    artifact: LockedArtifact,
-    certificates: Mapping[str, Certificate] | None,
-    builders: EngineBuilders,
-) -> Callable[[], Entry]:
-    """An artifact with its reference; the call gives the entry once its fast engine is built."""
     artifact_format = _format_of(artifact)
     options = _options_of(artifact, artifact_format)
     files = read_verified(root, artifact)
@@ -176,21 +164,16 @@ def _load(
             f"expected fingerprint {artifact.fingerprint}, found {entry.fingerprint}",
         )
     if certificates is None:
-        return lambda: entry
+        return entry
     certificate = certificates.get(artifact.name)
     entry.engine_state = standing(certificate, (entry.fingerprint, reference_version(tokenizer)))
-    if certificate is None or entry.engine_state != "fast":
-        return lambda: entry
-    build = functools.partial(build_engine, artifact.format, tokenizer, files, options)
-    built = builders.begin(artifact, build)
-
-    def finish() -> Entry:
-        entry.tokenizer, entry.engine_state = guarded(
-            artifact.name, tokenizer, certificate, built()
-        )
-        return entry
-
-    return finish
+    if certificate is not None and entry.engine_state == "fast":
+        # Not in a thread, although the library would let go of the interpreter: the memory that a
+        # thread leaves behind is the next one's to allocate from, and there the engine thread
+        # took a quarter longer for the same text.
+        engine = build_engine(artifact.format, tokenizer, files, options)
+        entry.tokenizer, entry.engine_state = guarded(artifact.name, tokenizer, certificate, engine)
+    return entry
 
 
 def _options_of(artifact: LockedArtifact, artifact_format: Format) -> Options:

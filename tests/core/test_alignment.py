@@ -267,3 +267,14 @@ def test_the_way_back_from_a_marked_text(text: str, edges: list[int], longer: in
             assert marked.marked(Offset(place, place + 1)) == there
         place, in_marked = place + size, there.end
     assert in_marked == len(marked.text)
+
+
+def test_inside_a_replaced_span_is_where_the_span_begins() -> None:
+    """The library may give a token that is the stand-in any range of it."""
+    spans = [ControlSpan(1, 4, "<x>"), ControlSpan(6, 9, "<y>")]
+    marked = MarkedText("a<x>bc<y>d", spans, lambda spelling: f"<{spelling * 2}>")
+    assert marked.text == "a<<x><x>>bc<<y><y>>d"
+    assert [marked.original(Offset(place, place)).start for place in range(21)] == [
+        *(0, *[1] * 8, 4, 5),
+        *(*[6] * 8, 9, 10),
+    ]

@@ -98,6 +98,17 @@ def test_marks_that_are_of_no_id_go_with_the_letter_before_them() -> None:
     assert [chunk.tokens for chunk in counted.budgeted(4).chunks(plan(4))] == [4, 4, 2]
 
 
+def test_a_first_cluster_that_ends_with_no_id() -> None:
+    """Alone it may be fewer ids than the text begins with."""
+    crossing = regex.compile("e(?=\u0301x)|\u0301x|e\u0301|.")
+    text = "e\u0301x"
+    assert Counted(text, crossing).count(text) == 2
+    assert Counted(text, crossing).budgeted(1).first() == (0, 2, 1)
+    single = regex.compile("e(?=\u0301x)|\u0301x|.")
+    assert Counted(text, single).budgeted(1).first() == (0, 0, 0)
+    assert Counted(text, single).budgeted(2).first() == (0, 3, 2)
+
+
 # ---- chunks ------------------------------------------------------------------------------------
 
 

@@ -103,6 +103,9 @@ SOURCES = {
     "title": "{{ 'ab cd' | title }}",
     "indent": "{{ 'a\nb' | indent }}",
     "concatenation": "{{ 1 ~ 'a' ~ none ~ items }}",
+    "escaped": "{% autoescape true %}{{ '<a>' }}{{ items[0] ~ '&' }}<b>{% endautoescape %}",
+    "perhaps escaped": "{% autoescape d == '+' %}{{ '<a>' }}{{ items }}{% endautoescape %}",
+    "not escaped": "{% autoescape d == '-' %}{{ '<a>' }}{{ items }}{% endautoescape %}",
     "namespace": "{% set n = namespace({'a': 1}, b=2) %}{% set n.c = 3 %}{{ n.a ~ n.b ~ n.c }}",
     "dict": "{{ dict(a=1) }}{{ dict({'b': 2}, c=3) }}{{ dict([('d', 4)]) }}",
 }
@@ -116,3 +119,12 @@ def test_filters_are_jinjas(name: str, *, traced: bool) -> None:
     expected = environment.from_string(SOURCES[name]).render(values)
     rendered = ChatTemplate(SOURCES[name], {}).render(values, None, 10_000, traced=traced)
     assert rendered == expected
+
+
+def test_what_title_and_safe_make_of_two_writers_texts() -> None:
+    values = {"user": Traced("ab cd", USER * 5)}
+    for name, text in (("title", "Xy Ab Cd"), ("safe", "xy ab cd"), ("string", "xy ab cd")):
+        source = "{{ ('xy ' ~ user) | " + name + " }}"
+        rendered = ChatTemplate(source, {}).render(values, None, 100, traced=True)
+        assert rendered == text
+        assert writers_of(rendered) == TEMPLATE * 3 + USER * 5
