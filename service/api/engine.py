@@ -37,6 +37,11 @@ OVERTAKEN_BYTES_PER_SECOND = 4 * 1024 * 1024
 overtakes large work, but none that has waited for that long already."""
 
 
+_WATCH_AFTER_SECONDS = 0.05
+"""From when on it is watched whether anybody still waits: the watching costs a tenth of counting
+50 KB, and most work waits less."""
+
+
 class AbandonedError(Exception):
     """Nobody waits for the work any longer, and it was not done."""
 
@@ -107,14 +112,21 @@ class Engine:
         if job.started:
             outcome: Worked = await job.outcome
             return outcome
-        timer = loop.call_later(self._wait_seconds, self._gave_up, job, Overloaded())
-        watch = None if gone is None else asyncio.ensure_future(gone())
-        if watch is not None:
-            watch.add_done_callback(lambda _: self._gave_up(job, AbandonedError()))
+        timers = [loop.call_later(self._wait_seconds, self._gave_up, job, Overloaded())]
+        watch: asyncio.Future[None] | None = None
+
+        def begin_to_watch() -> None:
+            nonlocal watch
+            if gone is not None and not job.started:
+                watch = asyncio.ensure_future(gone())
+                watch.add_done_callback(lambda _: self._gave_up(job, AbandonedError()))
+
+        timers.append(loop.call_later(_WATCH_AFTER_SECONDS, begin_to_watch))
         try:
             outcome = await job.outcome
         finally:
-            timer.cancel()
+            for timer in timers:
+                timer.cancel()
             if watch is not None:
                 watch.cancel()
             if not job.started:
