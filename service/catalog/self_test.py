@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.catalog.probes import PROBES, probes_digest
+from service.core.faults import is_fault
 from service.core.utf8 import is_utf8
 from service.errors import ArtifactError
 
@@ -20,8 +21,15 @@ def self_test(artifact: LockedArtifact, tokenizer: Tokenizer, chat: ChatTemplate
     Every control spelling gives its id where it is recognised and no control id where it is
     literal; decoding gives whole texts back as `round_trip` says; the probe ids are those pinned.
     """
-    _check_controls(artifact, tokenizer)
-    _check_round_trips(artifact, tokenizer)
+    try:
+        _check_controls(artifact, tokenizer)
+        _check_round_trips(artifact, tokenizer)
+    except BaseException as error:
+        # A library that built a tokenizer of a malformed file may fail as soon as it is asked.
+        if isinstance(error, ArtifactError) or not is_fault(error):
+            raise
+        reason = f"the self-test failed: {type(error).__name__}: {error}"
+        raise ArtifactError(artifact.name, reason) from error
     if artifact.probes is not None:
         found = probes_digest(tokenizer, chat)
         if found != artifact.probes:

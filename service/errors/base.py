@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+_MAX_CHARACTERS = 1000
+"""Of an error's line, before escapes."""
+
+
 class ServiceError(Exception):
     """Base of every error that this project raises on purpose."""
 
@@ -24,7 +28,17 @@ class ArtifactError(ServiceError):
         self.reason = reason
         self.file = file
         where = f"artifact {artifact!r}" + (f", file {file!r}" if file else "")
-        super().__init__(f"{where}: {reason}".replace("\n", " "))
+        super().__init__(_line(f"{where}: {reason}"))
+
+
+def _line(message: str) -> str:
+    """One printable line: it may quote a file that is not what it should be, however long."""
+    if len(message) > _MAX_CHARACTERS:
+        message = f"{message[:_MAX_CHARACTERS]}..."
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in message.replace("\n", " ")
+    )
 
 
 class RequestError(ServiceError):

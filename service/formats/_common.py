@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part")
 
+MAX_ID = 2**24 - 1
+"""Tables have a place for each id up to the greatest: 2**32 would ask for 16 GB. The largest
+vocabularies in use have 2**18 ids."""
+
 _ROLE_SPELLINGS: dict[str, tuple[str, ...]] = {
     "bos": ("<s>", "<bos>", "<|startoftext|>", "<|begin_of_text|>", "[BOS]"),
     "eos": ("</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>", "[EOS]"),
@@ -60,15 +64,17 @@ def roles_by_spelling(controls: Mapping[str, int]) -> dict[str, int]:
 
 
 def check_ids_distinct(ids: Iterable[int], *, role: str | None = None) -> None:
-    """Raise FormatError when an id is negative or stands for two tokens."""
+    """Raise FormatError when an id is negative, too large or stands for two tokens."""
     ids = list(ids)
-    if len(set(ids)) == len(ids) and min(ids, default=0) >= 0:
+    if len(set(ids)) == len(ids) and min(ids, default=0) >= 0 and max(ids, default=0) <= MAX_ID:
         return
     for token_id, times in Counter(ids).items():
         if times > 1:
             raise FormatError(f"id {token_id} stands for {times} tokens", role=role)
         if token_id < 0:
             raise FormatError(f"id {token_id} is negative", role=role)
+        if token_id > MAX_ID:
+            raise FormatError(f"id {token_id} is larger than {MAX_ID}", role=role)
 
 
 def check_spellings(controls: Mapping[str, int], *, taken: Iterable[int]) -> None:

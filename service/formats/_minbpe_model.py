@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, NoReturn
 
 from service.formats import FormatError
-from service.formats._common import check_no_prefix
+from service.formats._common import MAX_ID, check_no_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,8 +17,6 @@ BYTES = 256
 
 _HEADER = "minbpe v1"
 _NUMBER = re.compile("0|[1-9][0-9]{0,9}")
-_MAX_ID = 2**32 - 1
-"""The greatest id that the other formats' libraries can hold."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,6 +120,6 @@ def _fields(line: str, number: int, expected: str) -> tuple[str, str]:
 
 def _number(field: str, line: int) -> int:
     """A number as minbpe writes it; int() alone would take `1_0`, ` +7` and other digits."""
-    if not _NUMBER.fullmatch(field) or int(field) > _MAX_ID:
-        refuse(line, f"expected an integer from 0 to {_MAX_ID}")
+    if not _NUMBER.fullmatch(field) or int(field) > MAX_ID:
+        refuse(line, f"expected an integer from 0 to {MAX_ID}")
     return int(field)

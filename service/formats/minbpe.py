@@ -36,6 +36,8 @@ cl100k_base, with 100,000 tokens, has 0.7 MB."""
 _CACHED_CHUNKS = 16_384
 _CACHED_CHARACTERS = 64
 """Words repeat and long chunks don't: what is kept of requests stays within a few megabytes."""
+_PROBE_SECONDS = 10
+"""A pattern that splits in linear time needs a third of one."""
 _PROBE_CHARACTERS = (
     "aA\u00e9\u01c5\u02b0\u4e00\u0301\u0903\u20dd07\u2160\u00bd_-({)}\u00ab\u00bb!'+$^\u00a6"
     " \u00a0\u2028\u2029\t\r\n\u200d\ue000\u0378"
@@ -76,17 +78,24 @@ class Splitter:
     def probe(self) -> None:
         """Raise FormatError for a pattern that passes over some of the probe texts."""
         try:
-            whole = all("".join(self.chunks(text)) == text for text in _probe_texts())
+            whole = all(
+                "".join(self.chunks(text, _PROBE_SECONDS)) == text for text in _probe_texts()
+            )
         except EngineLimit:
             whole = False
+        except TimeoutError:
+            refuse(2, f"splitting a text of all code points takes over {_PROBE_SECONDS} seconds")
         if not whole:
             refuse(2, "the pattern passes over a part of some texts, which would be lost")
 
-    def chunks(self, text: str) -> list[str]:
-        """The chunks of `text`, in order; joined they are `text`. Raises EngineLimit."""
+    def chunks(self, text: str, seconds: float | None = None) -> list[str]:
+        """The chunks of `text`, in order; joined they are `text`.
+
+        Raises EngineLimit, and TimeoutError when it takes more than `seconds`.
+        """
         # By default the library lets go of the GIL at every match, and beside a busy thread
         # each return to it takes up to 5 ms: 200 times slower was measured.
-        chunks: list[str] = self._compiled.findall(text, concurrent=False)
+        chunks: list[str] = self._compiled.findall(text, concurrent=False, timeout=seconds)
         # Matches don't overlap, so together they are as long as the text only if none is missed.
         if sum(map(len, chunks)) != len(text):
             raise EngineLimit

@@ -501,6 +501,13 @@ def test_a_pattern_that_covers_all_text_is_taken(pattern: str) -> None:
     assert tokenizer.decode_bytes(tokenizer.encode("ab\n é")) == "ab\n é".encode()
 
 
+def test_a_pattern_that_takes_quadratic_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by fuzzing: a start that hung, with the interpreter held."""
+    monkeypatch.setattr("service.formats.minbpe._PROBE_SECONDS", 0.2)
+    with pytest.raises(FormatError, match="line 2: splitting a text of all code points"):
+        Splitter(r"[^\s\p{L}\p{N}]++x|\p{L}+|\p{N}+|\s+|[^\s\p{L}\p{N}]")
+
+
 def test_patterns_that_a_start_does_not_probe_pass_the_probe() -> None:
     pattern = parse_model(TRAINED).pattern
     assert {hashlib.sha256(pattern.encode()).hexdigest()} == PROBED_PATTERNS
