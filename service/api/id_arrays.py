@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from service.core.tokenizer import ID_BYTES
 from service.settings import prepare_libraries
 
 prepare_libraries()
@@ -17,7 +18,7 @@ _ARRAY_32 = b"\xdd"
 
 def number_of(buffer: bytes) -> int:
     """How many ids a buffer holds."""
-    return len(buffer) // _LITTLE_ENDIAN.itemsize
+    return len(buffer) // ID_BYTES
 
 
 def occurrences(buffer: bytes, token_id: int) -> int:

@@ -130,10 +130,14 @@ class DescribesLiteral(Protocol):
         ...
 
 
+ID_BYTES = 4
+"""Of an id in a buffer: an unsigned integer, little-endian."""
+
+
 @runtime_checkable
 class GivesBuffers(Protocol):
     """A tokenizer whose library can give ids without a Python object for each."""
 
     def encode_buffer(self, text: str) -> bytes | None:
-        """The ids of `encode`, each four bytes, little-endian; None where it takes a list."""
+        """The ids of `encode`, each of ID_BYTES; None where it takes a list."""
         ...

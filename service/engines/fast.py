@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from service.core.alignment import ByteAlignment
 from service.core.faults import is_fault
+from service.core.tokenizer import ID_BYTES
 from service.engines.builders import engine_version
 from service.formats._common import Sizes
 
@@ -87,27 +88,20 @@ class FastTokenizer:
             if not is_fault(error):
                 raise
             return self._checked(text, None)
-        self._until_sample -= 1
-        if self._until_sample <= 0 and len(text) <= SAMPLE_MAX_CHARACTERS:
+        if self._is_sample(text):
             self._until_sample = SAMPLE_EVERY
             return self._checked(text, ids)
+        self._until_sample -= 1
         return ids
 
     def count(self, text: str) -> int:
         """How many ids `encode` gives, without making a list of them."""
-        if self._until_sample <= 1 or not self._takes(text):
-            return len(self.encode(text))
-        self._until_sample -= 1
-        try:
-            return len(self._engine(text))
-        except BaseException as error:
-            if not is_fault(error):
-                raise
-            return len(self._checked(text, None))
+        buffer = self.encode_buffer(text)
+        return len(self.encode(text)) if buffer is None else len(buffer) // ID_BYTES
 
     def encode_buffer(self, text: str) -> bytes | None:
-        """The ids of `encode`, each four bytes, little-endian; None for a text of the reference."""
-        if self._until_sample <= 1 or not self._takes(text):
+        """The ids of `encode`, each of ID_BYTES; None for a text of the reference."""
+        if self._is_sample(text) or not self._takes(text):
             return None
         self._until_sample -= 1
         try:
@@ -115,6 +109,7 @@ class FastTokenizer:
         except BaseException as error:
             if not is_fault(error):
                 raise
+            self._checked(text, None)
             return None
         return buffer
 
@@ -129,6 +124,10 @@ class FastTokenizer:
             if self._exact or self.decode_bytes(ids) == text.encode():
                 return ByteAlignment(text, ids, self._sizes.of(ids))
         return self.reference.align(text, spans)
+
+    def _is_sample(self, text: str) -> bool:
+        """Whether this text is answered by both engines."""
+        return self._until_sample <= 1 and len(text) <= SAMPLE_MAX_CHARACTERS
 
     def _takes(self, text: str) -> bool:
         if text.isascii():

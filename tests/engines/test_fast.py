@@ -16,7 +16,14 @@ from service.catalog.certificates import CERTIFICATES_NAME, read_certificates, w
 from service.catalog.probes import PROBES
 from service.core.alignment import Unit
 from service.engines.certify import CertificationError, compare, documents, every_way, random_texts
-from service.engines.fast import SAMPLE_EVERY, Difference, FastTokenizer, guarded, standing
+from service.engines.fast import (
+    SAMPLE_EVERY,
+    SAMPLE_MAX_CHARACTERS,
+    Difference,
+    FastTokenizer,
+    guarded,
+    standing,
+)
 from service.errors import ArtifactError
 from service.settings import Settings
 from tests.asgi import AppClient
@@ -175,6 +182,13 @@ def test_a_difference_in_ascii_takes_all_texts_off(wrong: FastTokenizer) -> None
     assert not answered_fast(wrong, "street")
     assert not answered_fast(wrong, "Stra\u00dfe")
     assert wrong.count("street") == len(wrong.reference.encode("street"))
+
+
+def test_long_texts_wait_for_no_sample(wrong: FastTokenizer) -> None:
+    """They are never sampled, and once made lists of ids for as long as no other text came."""
+    wrong._until_sample = 1
+    assert wrong.encode_buffer("a" * (SAMPLE_MAX_CHARACTERS + 1)) is not None
+    assert wrong.encode_buffer("a" * SAMPLE_MAX_CHARACTERS) is None
 
 
 def test_an_exception_never_reaches_the_engine(wrong: FastTokenizer) -> None:
