@@ -164,10 +164,12 @@ def _type_of(field: str) -> object:
 def prepare_libraries() -> None:
     """Set the environment that the libraries read, unless it is set already.
 
-    tokenizers' thread pool does not survive a fork, and a worker has one core. numpy's library
-    starts its threads when it is imported, and nothing here is for them.
+    Thread pools do not survive a fork, and a worker has one core. fastokens would share a long
+    text between threads, each with 8 to 32 MB of tables for each engine, and none was faster for
+    it. numpy's library starts its threads when it is imported, and nothing here is for them.
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("FASTOKENS_BPE_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 

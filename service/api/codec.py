@@ -109,14 +109,18 @@ def _weight(parameters: list[str]) -> float:
     return 1.0
 
 
-def check_declared(headers: Mapping[bytes, bytes], limit: int) -> None:
-    """Raise PayloadTooLarge for a declared length over the limit, before a byte is read."""
+def declared_length(headers: Mapping[bytes, bytes], limit: int) -> int:
+    """Bytes that a body will have, 0 where its head does not say.
+
+    Raises PayloadTooLarge for more than the limit, before a byte of them is read.
+    """
     declared = headers.get(b"content-length", b"")
     # Compared by length first: int() refuses more digits than anybody needs.
     digits = declared.lstrip(b"0") if declared.isdigit() else b""
     longest = len(str(limit))
-    if len(digits) > longest or (len(digits) == longest and int(digits) > limit):
+    if len(digits) > longest or (length := int(digits or b"0")) > limit:
         raise PayloadTooLarge(limit)
+    return length
 
 
 class BodyReader:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from service.api.body import HELD_BODY, Body
 from service.api.body_values import check_values
-from service.api.codec import JSON, MSGPACK, OFFERED, BodyReader, check_declared, media_types
+from service.api.codec import JSON, MSGPACK, OFFERED, BodyReader, declared_length, media_types
 from service.api.engine import AbandonedError
 from service.api.exchange import Exchange
 from service.api.operations import Call, operations
-from service.api.plain import Answered, ShortWays
+from service.api.plain import INLINE_BODY_BYTES, Answered, ShortWays
 from service.api.problems import MEDIA_TYPE, STATUS_OF_CODE, problem_body, problem_headers
-from service.api.quick import INLINE_BODY_BYTES
 from service.api.uploads import OVERLOADED
 from service.core.faults import is_fault
 from service.errors import (
@@ -82,11 +82,11 @@ class _Work(NamedTuple):
     reader: BodyReader
     short: ShortWays | None
     media: tuple[str, str]
-    body: bytes
+    body: bytes | memoryview
 
     def tokenizers(self) -> int:
         """How many tokenizers are asked for, as far as a glance tells."""
-        ends = self.body[:_GLANCE_BYTES] + self.body[-_GLANCE_BYTES:]
+        ends = bytes(self.body[:_GLANCE_BYTES]) + bytes(self.body[-_GLANCE_BYTES:])
         if b"tokenizers" not in ends:
             return 1
         given, _ = self.media
@@ -98,8 +98,9 @@ class _Work(NamedTuple):
     def long_way(self, call: Call) -> bytes:
         """The operation itself. Raises what it raises."""
         given, asked = self.media
-        check_values(self.body, given, call.limits)
-        return _ENCODERS[asked](self.operation.run(self.reader.read(self.body, given), call))
+        body = bytes(self.body)
+        check_values(body, given, call.limits)
+        return _ENCODERS[asked](self.operation.run(self.reader.read(body, given), call))
 
     def either_way(self, call: Call) -> bytes | Answered:
         """The short way where the request takes it, else the long one."""
@@ -149,22 +150,21 @@ class Door:
         """Answer one request (ASGI)."""
         operation, reader, short_ways = self._operations[scope["path"]]
         exchange = Exchange(scope, operation.path, self._metrics, self._settings)
-        headers = exchange.headers
+        headers, state = exchange.headers, scope.get("state", {})
         try:
             if exchange.method == "OPTIONS":
                 await _send(send, exchange, 204, [_ALLOW], b"")
                 return
-            self._check_admitted(exchange, scope.get("state", {}))
+            self._check_admitted(exchange, state)
             given, asked = media_types(
                 headers.get(b"content-type", b""),
                 headers.get(b"content-encoding", b""),
                 headers.get(b"accept", b""),
             )
-            check_declared(headers, self._limit)
-            message = await receive()
-            body: bytes = message.get("body", b"")
-            if message.get("more_body") or len(body) > self._limit or message["type"] != _REQUEST:
-                body = await _read_rest(receive, message, self._limit, self._engine.uploads)
+            declared_length(headers, self._limit)
+            body = state.get(HELD_BODY)
+            if body is None:
+                body = await _read(receive, self._limit, self._engine.uploads)
             short = short_ways if given == asked and self._takes_short_way else None
             work = _Work(operation, reader, short, (given, asked), body)
             answered = await self._work(exchange, work, receive)
@@ -215,30 +215,27 @@ def _fields(exchange: Exchange) -> dict[str, dict[str, str]]:
     return {"fields": {"route": exchange.route, "request_id": exchange.request_id.decode()}}
 
 
-async def _read_rest(receive: Any, message: Any, limit: int, uploads: Uploads) -> bytes:  # noqa: ANN401 - ASGI
-    """The whole body of which `message` is the first part.
+async def _read(receive: Any, limit: int, uploads: Uploads) -> bytes | memoryview:  # noqa: ANN401 - ASGI
+    """The whole body.
 
     Raises PayloadTooLarge as soon as it is known to be, Overloaded and ClientGoneError.
     """
-    parts: list[bytes] = []
-    size = 0
-    uploads.begin()
+    body = Body()
     try:
         while True:
+            message = await receive()
             if message["type"] != _REQUEST:
                 raise ClientGoneError
             part: bytes = message.get("body", b"")
-            size += len(part)
-            if size > limit:
+            body.add(part)
+            if body.size > limit:
                 raise PayloadTooLarge(limit)
-            parts.append(part)
-            if not uploads.grow(len(part), size):
+            if not uploads.grow(len(part), body.size):
                 raise Overloaded
             if not message.get("more_body", False):
-                return b"".join(parts)
-            message = await receive()
+                return body.whole()
     finally:
-        uploads.end(sum(map(len, parts)))
+        uploads.let_go(body.size)
 
 
 async def send_problem(send: Any, exchange: Exchange, error: RequestError) -> None:  # noqa: ANN401

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+import orjson
+
+from service.api.arrays import np
 from service.core.tokenizer import ID_BYTES
-from service.settings import prepare_libraries
-
-prepare_libraries()
-
-import numpy as np  # noqa: E402 - it reads the environment when it is imported
-import orjson  # noqa: E402
 
 _LITTLE_ENDIAN = np.dtype("<u4")
 _MSGPACK_ELEMENT = np.dtype([("type", "u1"), ("value", ">u4")])

@@ -12,10 +12,10 @@ from http import HTTPStatus
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from service.api.codec import JSON, check_declared
+from service.api.codec import JSON, declared_length
 from service.api.exchange import request_id_of
 from service.api.operations import operations
-from service.api.plain import ShortWays
+from service.api.plain import FAST_INLINE_BODY_BYTES, ShortWays
 from service.api.problems import STATUS_OF_CODE, problem_body
 from service.core.faults import is_fault
 from service.errors import PayloadTooLarge, Unauthorized
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from service.errors import RequestError
     from service.metrics import Metrics
     from service.settings import Settings
-
-INLINE_BODY_BYTES = 16 * 1024
-"""Larger bodies are worked on in the engine thread. A hop to it costs 15 to 50 us: half of the
-work at 200 bytes, under a tenth from 16 KiB on, where inline work would hold the loop for 1 ms."""
 
 _JSON_TYPES = frozenset({JSON.encode()})
 _JSON_ACCEPTED = frozenset({JSON.encode(), b"*/*"})
@@ -63,7 +59,7 @@ class Quick:
         self._metrics = metrics
         # A line for every request needs what only the door notes.
         taken = settings.log_requests != "all"
-        self.limit = min(INLINE_BODY_BYTES, settings.max_body_bytes) if taken else -1
+        self.limit = min(FAST_INLINE_BODY_BYTES, settings.max_body_bytes) if taken else -1
         """Bytes of the longest body that is answered here."""
         self._max_body_bytes = settings.max_body_bytes
         self._ways = {
@@ -78,14 +74,17 @@ class Quick:
         """Whether a request to this path is work, and so has a body to wait for."""
         return path in self._ways
 
-    def waits_for(self, headers: list[tuple[bytes, bytes]]) -> bool:
-        """Whether the rest of a body is worth waiting for; the door refuses the request if not."""
+    def awaited(self, headers: list[tuple[bytes, bytes]]) -> int | None:
+        """Bytes of a body whose rest is worth waiting for, 0 where they are not known.
+
+        None for one that is not: the door refuses its request.
+        """
         given = dict(headers)
         try:
-            check_declared(given, self._max_body_bytes)
+            length = declared_length(given, self._max_body_bytes)
         except PayloadTooLarge:
-            return False
-        return self._may_call(given) and not self._lifecycle.refuses_work
+            return None
+        return length if self._may_call(given) and not self._lifecycle.refuses_work else None
 
     def _may_call(self, headers: dict[bytes, bytes]) -> bool:
         if self._keys is None:
@@ -106,7 +105,9 @@ class Quick:
         lines = b"".join(b"%b: %b\r\n" % header for header in others)
         return _REFUSAL % (status, status.phrase.encode(), lines, len(body), request_id, body)
 
-    def answer(self, path: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> bytes | None:
+    def answer(
+        self, path: bytes, headers: list[tuple[bytes, bytes]], body: bytes | memoryview
+    ) -> bytes | None:
         """The answer to a POST, its own headers and body; None for one that the door answers.
 
         What every answer has, the status line and the date, is left to the protocol.
@@ -124,7 +125,7 @@ class Quick:
         ):
             return None
         try:
-            answered = ways.answer(body)
+            answered = ways.answer(body, inline=True)
         except BaseException as error:
             if not is_fault(error):
                 raise

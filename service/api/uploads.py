@@ -28,12 +28,16 @@ class Uploads:
         """So much more of a body is here, of which `held` bytes now are.
 
         False when that is too much of all bodies together; one that is alone never is. It is
-        counted all the same, until the body is given up.
+        counted all the same, until it is let go.
         """
         self.bytes += size
         return self.bytes <= self._limit or self.bytes == held
 
-    def end(self, size: int) -> None:
+    def let_go(self, size: int) -> None:
         """A body of which so much was here is whole, or given up."""
         self.bytes -= size
+
+    def end(self, size: int) -> None:
+        """A body is waited for no longer, of which so much was here."""
+        self.let_go(size)
         self._metrics.add_in_flight(-1)

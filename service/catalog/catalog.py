@@ -19,7 +19,7 @@ from service.catalog.verify import read_verified
 from service.core.faults import is_fault
 from service.core.fingerprint import fingerprint, vocabulary_digest
 from service.core.spelling import SpellingFinder
-from service.engines.builders import build_engine, encodes_alone, engine_version
+from service.engines.builders import build_engine, engine_version
 from service.engines.certificate import Certificate
 from service.engines.certify import compare, every_way
 from service.engines.fast import guarded, standing
@@ -136,10 +136,9 @@ def load_catalog(root: Path, *, fast: bool = True) -> Catalog:
     with undisturbed():
         entries = [load_entry(root, artifact, certificates) for artifact in read_lock(root)]
     for entry in entries:
-        options = _options_of(entry.artifact, _format_of(entry.artifact))
-        if entry.engine_state == "fast" and encodes_alone(entry.artifact.format, options):
+        if entry.engine_state == "fast":
             # The library makes tables for an engine, and more of them for each thread, when it
-            # first encodes: here, so that forked workers share them and no request waits.
+            # first encodes: here, so that forked workers share them and no request waits 70 ms.
             entry.tokenizer.count(PROBES[0])
     return Catalog(entries)
 

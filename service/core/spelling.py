@@ -15,16 +15,20 @@ if TYPE_CHECKING:
 _FINDERS_KEPT = 256
 """How many finders for `allowed_special` sets a tokenizer keeps; a caller may send any set."""
 
+_CHARACTERS_A_TRY = 512
+"""A look at what follows a first character takes a third of the time of searching so much text."""
+
 
 class SpellingFinder:
     """Finds the spellings of a fixed set in a text; of two at one place the longest wins."""
 
     def __init__(self, spellings: Iterable[str]) -> None:
         self._spellings = sorted(spellings)
-        # A text without any first character of a spelling holds none of them, and `in` on a
+        # A text without any first character of a spelling holds none of them, and `find` on a
         # str costs a hundredth of the search. Past three characters the search is cheaper.
         first = {spelling[0] for spelling in self._spellings}
         self._first = sorted(first) if len(first) <= 3 else None  # noqa: PLR2004 - said above
+        self._starts = tuple({spelling[:2] for spelling in self._spellings})
         self._automaton = ahocorasick_rs.AhoCorasick(
             self._spellings, matchkind=ahocorasick_rs.MatchKind.LeftmostLongest
         )
@@ -48,9 +52,14 @@ class SpellingFinder:
         """False when `text` certainly holds no spelling; cheap."""
         if self._first is None:
             return True
-        for character in self._first:  # noqa: SIM110 - any() costs four times as much
-            if character in text:
-                return True
+        tries = len(text) // _CHARACTERS_A_TRY
+        for character in self._first:
+            place = text.find(character)
+            while place >= 0:
+                if tries == 0 or text.startswith(self._starts, place):
+                    return True
+                tries -= 1
+                place = text.find(character, place + 1)
         return False
 
 

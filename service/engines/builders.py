@@ -59,17 +59,6 @@ def build_engine(
         return None
 
 
-def encodes_alone(artifact_format: str, options: Options) -> bool:
-    """Whether an engine's first short text starts no threads of the library.
-
-    With a general engine for the pattern it does, and a process that has threads can't fork.
-    """
-    if artifact_format != "tiktoken":
-        return False
-    pattern: str = getattr(options, "pattern")  # noqa: B009 - an option of this format
-    return _preset_of(pattern) is not None
-
-
 def _preset_of(pattern: str) -> str | None:
     return _PRESETS.get(hashlib.sha256(pattern.encode()).hexdigest())
 

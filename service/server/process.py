@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import signal
 import socket
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ import uvicorn
 
 from service.errors import SettingsError
 from service.log import logger
+from service.server.intake import Intake
 from service.server.protocol import Protocol
 from service.server.rules import Rules
 
@@ -100,13 +100,12 @@ class Server(uvicorn.Server):
         `beat` is called every half second while the event loop is alive.
         """
         rules = Rules(settings, app.quick, app.engine.uploads)
-        protocol = functools.partial(Protocol, rules=rules)
         super().__init__(
             uvicorn.Config(
                 app,
                 loop="uvloop",
                 # uvicorn takes any callable that makes a protocol.
-                http=protocol,  # type: ignore[arg-type]
+                http=lambda **given: Intake(Protocol(rules=rules, **given), rules.place),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="on",
                 log_config=None,

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from service.api.exchange import WAITED_SECONDS
-from service.api.uploads import OVERLOADED
 from service.errors import HeadersTooLarge, MalformedRequest
-from service.server.body import Body
+from service.server import offers
+from service.server.held import Held
 from service.server.lingering import Lingering
 
 if TYPE_CHECKING:
@@ -25,11 +24,6 @@ if TYPE_CHECKING:
 
     from service.errors import RequestError
     from service.server.rules import Rules
-
-_OFFER = frozenset({b"upgrade", b"http2-settings"})
-"""The headers of an offer of another protocol, and the words of `connection` that name them."""
-
-_NOTHING = Body()
 
 _MAX_DRAINED_BYTES = 64 * 1024
 """How much of a body is read that its answer did not wait for, so that the connection can stay."""
@@ -54,8 +48,10 @@ class Protocol(HttpToolsProtocol):
         self._refused, self._advances, self._idle_bytes = False, False, 0
         # A request for work is held back until it is whole: in pieces, ASGI costs twice as much.
         # A small one is answered at once, one for each piece of data: the others take turns.
-        self._holds = self._waits = self._may_answer = False
-        self._held, self._held_since = _NOTHING, 0.0
+        self.held: Held | None = None
+        """A request for work is held back until it is whole: in pieces, ASGI costs twice as much.
+        A small one is answered at once, one for each piece of data: the others take turns."""
+        self._may_answer = self._only_parses = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a first request, no longer than an idle connection may."""
@@ -64,7 +60,7 @@ class Protocol(HttpToolsProtocol):
         self.transport = cast("asyncio.Transport", self._lingering)  # all that uvicorn uses of one
         self.deadline = self.loop.time() + self._rules.idle_seconds
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes | memoryview) -> None:
         """Parse what came, answer or pass on what is whole, and set the next deadline."""
         if self._refused or self._lingering.lingers:
             self._lingering.swallow(len(data))
@@ -84,8 +80,8 @@ class Protocol(HttpToolsProtocol):
             if not isinstance(cause, _NoMoreError):
                 self._refuse(cause if isinstance(cause, HeadersTooLarge) else MalformedRequest())
             return
-        if self._holds and not self._waits:
-            self._wait(self.loop.time())
+        if self.held is not None and not self.held.waits:
+            self._wait(self.held)
         self._idle_bytes = 0 if self._advances else self._idle_bytes + len(data)
         if self._idle_bytes > self._rules.max_head_bytes:
             self._refuse(HeadersTooLarge(self._rules.max_head_bytes))
@@ -121,7 +117,7 @@ class Protocol(HttpToolsProtocol):
         """Hold a request for work back until it is whole; start the ASGI cycle of any other."""
         self._check_head()
         parser, cycle = self.parser, self.cycle
-        self._holds = (
+        holds = (
             self._rules.quick.takes(self.url)
             and parser.get_method() == b"POST"
             and not self.expect_100_continue
@@ -130,37 +126,38 @@ class Protocol(HttpToolsProtocol):
             and not parser.should_upgrade()
             and not self.flow.write_paused
         )
-        if self._holds:
-            self._waits = False
-            self._held = Body()
+        if holds:
+            self.held = Held(self._rules.uploads)
         elif not parser.should_upgrade():
             self._start_cycle()
         self._in_head, self._in_body = False, True
         self._advances = True
 
-    def _wait(self, now: float) -> None:
+    def _wait(self, held: Held) -> None:
         """Hold a request that is not whole yet; one that will be refused is refused now."""
-        self._waits, self._held_since = True, now
-        self._rules.uploads.begin()
-        held = self._held.size
-        overloaded = not self._rules.uploads.grow(held, held)
-        if overloaded or not self._rules.quick.waits_for(self.headers):
+        overloaded = not held.wait(self.loop.time())
+        length = self._rules.quick.awaited(self.headers)
+        if overloaded or length is None:
             self._start_cycle(overloaded=overloaded)
+        else:
+            held.expect(length)
 
-    def _hold(self, body: bytes) -> None:
-        """Hold one more part of a body, unless it is too much for it or for all together."""
-        self._held.add(body)
-        held = self._held.size
-        overloaded = self._waits and not self._rules.uploads.grow(len(body), held)
-        if overloaded or held > self._rules.max_body_bytes:
-            self._start_cycle(overloaded=overloaded)
+    def take(self, held: Held, size: int) -> None:
+        """So much more of a body stands in its room."""
+        self._advances, self._idle_bytes = True, 0
+        if not held.take(size):
+            self._start_cycle(overloaded=True)
             self.cycle.message_event.set()
+        elif not held.room:
+            self.on_message_complete()
+            self._renew_parser()  # the old one waits for a body that it will not see
+        self._set_deadline()
 
     def _let_go(self) -> None:
         """Hold nothing any longer."""
-        if self._waits:
-            self._rules.uploads.end(self._held.size)
-        self._holds, self._waits, self._held = False, False, _NOTHING
+        if self.held is not None:
+            self.held.let_go()
+            self.held = None
 
     def _check_head(self) -> None:
         """Raise HeadersTooLarge for a head that is over the bound although it came at once."""
@@ -170,25 +167,35 @@ class Protocol(HttpToolsProtocol):
 
     def _start_cycle(self, *, overloaded: bool = False) -> None:
         """Go uvicorn's way with what is there of a request."""
+        held = self.held
+        if held is not None and held.room:
+            self._only_parses = True
+            self.parser.feed_data(held.leave_room())
+            self._only_parses = False
         url, headers, expects = self.url, self.headers, self.expect_100_continue
         super().on_message_begin()
         self.url, self.expect_100_continue = url, expects
         self.headers += headers
         super().on_headers_complete()
-        if self._holds:
-            # uvicorn copies it with bytes(), which costs nothing if it is bytes; and adds to it.
-            body = self._held.whole()
-            self.cycle.body = bytearray(body) if self._in_body else cast("bytearray", body)
-            if self._waits:
-                waited = self.loop.time() - self._held_since
-                self.scope["state"] = {WAITED_SECONDS: waited, OVERLOADED: overloaded}
+        if held is not None:
+            if self._in_body:
+                self.cycle.body = bytearray(held.whole())  # uvicorn will add to it
+            self.scope["state"] = held.state(
+                self.loop.time(), overloaded=overloaded, is_whole=not self._in_body
+            )
             self._let_go()
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
         self._advances = True
-        if self._holds:
-            self._hold(body)
+        held = self.held
+        if self._only_parses:
+            return
+        if held is not None:
+            overloaded = not held.hold(body)
+            if overloaded or held.size > self._rules.max_body_bytes:
+                self._start_cycle(overloaded=overloaded)
+                self.cycle.message_event.set()
         elif self.cycle.response_complete:
             self._drained_bytes += len(body)
             if self._drained_bytes > _MAX_DRAINED_BYTES:
@@ -205,10 +212,11 @@ class Protocol(HttpToolsProtocol):
             return
         # A trailer may have said otherwise than the head: the parser reads nothing behind it then.
         stays = self.parser.should_keep_alive()
-        if self._holds:
-            if stays and self._may_answer and self._held.size <= self._rules.quick.limit:
+        held = self.held
+        if held is not None:
+            if stays and self._may_answer and held.size <= self._rules.quick.limit:
                 self._may_answer = False
-                answer = self._rules.quick.answer(self.url, self.headers, self._held.whole())
+                answer = self._rules.quick.answer(self.url, self.headers, held.whole())
                 if answer is not None:
                     self._let_go()
                     head = self._rules.head(self.server_state.default_headers)
@@ -238,7 +246,7 @@ class Protocol(HttpToolsProtocol):
 
     def begin(self) -> None:
         """Hold back no longer what was begun: the process is about to refuse what was not."""
-        if self._holds:
+        if self.held is not None:
             self._start_cycle()
 
     def expire(self) -> None:
@@ -252,7 +260,7 @@ class Protocol(HttpToolsProtocol):
     def _refuse(self, error: RequestError) -> None:
         """Answer what is no request, and read no further."""
         self._refused, self.deadline = True, self.loop.time() + self._rules.keep_alive_seconds
-        of_body = self._in_body and not self._holds
+        of_body = self._in_body and self.held is None
         self._let_go()
         cycle = self.cycle
         if cycle is None or (cycle.response_complete and not of_body):
@@ -276,22 +284,15 @@ class Protocol(HttpToolsProtocol):
 
         Clients that would like HTTP/2 send one with a POST. Gives what follows another such offer.
         """
-        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
-        if method == b"CONNECT":
-            raise httptools.HttpParserInvalidMethodError
-        lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
-        for name, value in self.headers:
-            if name == b"connection":
-                words = (word.strip() for word in value.split(b","))
-                kept = b", ".join(word for word in words if word.lower() not in _OFFER)
-                lines.append(b"connection: " + kept)
-            elif name not in _OFFER:
-                lines.append(b"%b: %b" % (name, value))
-        self.parser = httptools.HttpRequestParser(self)
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self.parser.feed_data(b"\r\n".join([*lines, b"", b""]))
+        head = offers.without_offer(self.parser, self.url, self.headers)
+        self._renew_parser()
+        self.parser.feed_data(head)
         try:
             self.parser.feed_data(rest)
         except httptools.HttpParserUpgrade as upgrade:
             return rest[upgrade.args[0] :]
         return None
+
+    def _renew_parser(self) -> None:
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)

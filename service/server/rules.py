@@ -11,9 +11,12 @@ if TYPE_CHECKING:
     from service.api.uploads import Uploads
     from service.settings import Settings
 
+_READ_BYTES = 64 * 1024
+"""At most at once, of what is parsed."""
+
 
 class Rules:
-    """Bounds, the quick way, and the first lines of its answers."""
+    """Bounds, the quick way, the first lines of its answers, and the place for what is read."""
 
     def __init__(self, settings: Settings, quick: Quick, uploads: Uploads) -> None:
         self.quick = quick
@@ -24,6 +27,8 @@ class Rules:
         self.head_seconds = settings.header_timeout_seconds
         self.body_idle_seconds = settings.body_idle_timeout_seconds
         self.keep_alive_seconds = settings.keep_alive_seconds
+        self.place = memoryview(bytearray(_READ_BYTES))
+        """Of one event loop: what is read is parsed before anything else is read."""
         self._headers: list[tuple[bytes, bytes]] = []
         self._head = STATUS_LINE[200]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from service.api.quick import INLINE_BODY_BYTES, Quick
+from service.api.plain import FAST_INLINE_BODY_BYTES, INLINE_BODY_BYTES
 from service.catalog.probes import PROBES
 from service.settings import Settings
 from tests.server.talking import COUNT, TEXT, head, of_size, post, post_chunked, running
@@ -19,6 +19,7 @@ from tests.server.ways import both
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from service.api.quick import Quick
     from service.catalog.catalog import Catalog
     from tests.server.ways import Ways
 
@@ -195,10 +196,21 @@ def test_other_bodies_that_are_wrong(ways: Ways, body: bytes) -> None:
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "in two"])
-def test_bodies_around_the_bound(ways: Ways, more: int, *, whole: bool) -> None:
-    body = of_size(INLINE_BODY_BYTES + more)
+@pytest.mark.parametrize(
+    ("tokenizer", "start", "bound"),
+    [
+        ("cl100k_base", "", FAST_INLINE_BODY_BYTES),
+        ("all-minilm-l6-v2", "", INLINE_BODY_BYTES),
+        ("o200k_base", "'\u017f", INLINE_BODY_BYTES),
+    ],
+    ids=["fast", "slow", "exception"],
+)
+def test_bodies_around_the_bound(
+    ways: Ways, tokenizer: str, start: str, bound: int, more: int, *, whole: bool
+) -> None:
+    body = of_size(bound + more, tokenizer, start)
     request = post(body, "/encode")
-    assert len(body) == INLINE_BODY_BYTES + more
+    assert len(body) == bound + more
     parts = [request] if whole else [request[:5000], request[5000:]]
     asked = ways.quickly if more < 1 else ways.slowly
     asked(*parts)

@@ -52,6 +52,15 @@ def test_a_text_without_a_first_character_is_known_to_hold_none() -> None:
     assert not SpellingFinder(["<a>", "|b|", "c"]).may_hold("xyz")
 
 
+def test_a_look_at_some_first_characters() -> None:
+    """Code and markup have many of them, and no search is made for a few."""
+    finder = SpellingFinder(["<|a|>", "<s>"])
+    assert not finder.may_hold("x" * 2000 + "if a < b < c")
+    assert finder.may_hold("x" * 2000 + "if a < b <s")
+    assert finder.may_hold("< " * 1000), "more of them than it is worth"
+    assert finder.may_hold("a < b"), "short texts are searched at once"
+
+
 @property_settings(300)
 @given(TEXTS, SPELLINGS, st.data())
 def test_a_narrower_set_is_a_search_of_its_own(

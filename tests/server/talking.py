@@ -50,10 +50,10 @@ def post(body: bytes = COUNT, path: str = "/count", more: Mapping[str, str] | No
     return head(path=path, headers={**own, **(more or {})}.items()) + body
 
 
-def of_size(size: int) -> bytes:
-    """A body of so many bytes."""
-    shell = json.dumps({**TEXT, "text": ""}).encode()
-    return shell.replace(b'""', b'"' + b"hi " * size, 1)[: size - 2] + b'"}'
+def of_size(size: int, tokenizer: str = TEXT["tokenizer"], start: str = "") -> bytes:
+    """A body of so many bytes, with a text that begins so."""
+    shell = json.dumps({"tokenizer": tokenizer, "text": start}).encode()[:-2]
+    return (shell + b"hi " * size)[: size - 2] + b'"}'
 
 
 def chunked(body: bytes, size: int, trailers: bytes = b"") -> bytes:

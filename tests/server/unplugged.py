@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from service.catalog.catalog import Catalog
+    from service.server.intake import Intake
     from service.server.protocol import Protocol
 
 FIRST, HEAD, BODY, KEPT = 11.0, 13.0, 17.0, 19.0
@@ -87,15 +88,24 @@ class Transport:
 class Connection:
     """One connection without a network."""
 
-    protocol: Protocol
+    intake: Intake
     transport: Transport
     loop: Loop
     finish: asyncio.Event
     """Until it is set, `slowly` is not answered."""
 
+    @property
+    def protocol(self) -> Protocol:
+        return self.intake.protocol
+
     def send(self, data: bytes) -> None:
         assert not self.transport.paused, "the kernel would keep it"
-        self.protocol.data_received(data)
+        while data:
+            room = self.intake.get_buffer(-1)
+            size = min(len(room), len(data))
+            room[:size] = data[:size]
+            self.intake.buffer_updated(size)
+            data = data[size:]
 
     async def turn(self) -> None:
         """Let the tasks do what they can."""
@@ -132,8 +142,8 @@ async def connect(catalog: Catalog, settings: Settings = SETTINGS) -> Connection
 
     loop, transport = Loop(asyncio.get_running_loop()), Transport()
     config = Server(settings, app).config
-    new_protocol: Callable[..., Protocol] = config.http  # type: ignore[assignment]
-    protocol = new_protocol(config=config, server_state=ServerState(), app_state={}, _loop=loop)
-    protocol.app = waiting
-    protocol.connection_made(transport)  # type: ignore[arg-type]
-    return Connection(protocol, transport, loop, finish)
+    new_intake: Callable[..., Intake] = config.http  # type: ignore[assignment]
+    intake = new_intake(config=config, server_state=ServerState(), app_state={}, _loop=loop)
+    intake.protocol.app = waiting
+    intake.connection_made(transport)  # type: ignore[arg-type]
+    return Connection(intake, transport, loop, finish)

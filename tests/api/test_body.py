@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from service.server.body import Body
+from service.api.body import Body
 
 
 @pytest.mark.parametrize("seed", range(20))
