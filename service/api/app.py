@@ -23,6 +23,7 @@ from service.api.pages import (
     status_pages,
     template_of,
 )
+from service.api.plain import short_ways
 from service.api.problems import MEDIA_TYPE, STATUS_OF_CODE, problem_body, problem_headers
 from service.api.quick import Quick
 from service.catalog.catalog import library_version
@@ -74,8 +75,10 @@ class Application:
         for entry in catalog:
             if isinstance(entry.tokenizer, FastTokenizer):
                 entry.tokenizer.on_difference = self._note_difference
-        self.quick = Quick(catalog, settings, metrics, self.lifecycle, keys)
-        self._door = Door(catalog, settings, metrics, self.lifecycle, self.engine)
+        names = (operation.name for operation in operations().values())
+        ways = short_ways(names, catalog, settings, metrics)
+        self.quick = Quick(ways, settings, metrics, self.lifecycle, keys)
+        self._door = Door(catalog, settings, metrics, self.lifecycle, self.engine, ways=ways)
         self._litestar = Litestar(
             route_handlers=[
                 *status_pages(metrics, self.lifecycle, openapi_document),

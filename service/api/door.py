@@ -7,7 +7,6 @@ body limit, the placement of the work, and errors.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -15,10 +14,10 @@ import msgspec
 from service.api.body import HELD_BODY, Body
 from service.api.body_values import check_values
 from service.api.codec import JSON, MSGPACK, OFFERED, BodyReader, declared_length, media_types
-from service.api.engine import AbandonedError
+from service.api.engine import GONE, AbandonedError, stays
 from service.api.exchange import Exchange
 from service.api.operations import Call, operations
-from service.api.plain import INLINE_BODY_BYTES, Answered, ShortWays
+from service.api.plain import INLINE_BODY_BYTES, Answered
 from service.api.problems import MEDIA_TYPE, STATUS_OF_CODE, problem_body, problem_headers
 from service.api.uploads import OVERLOADED
 from service.core.faults import is_fault
@@ -34,11 +33,12 @@ from service.errors import (
 from service.log import logger
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from service.api.engine import Engine
     from service.api.lifecycle import Lifecycle
     from service.api.operations import Operation
+    from service.api.plain import ShortWays
     from service.api.uploads import Uploads
     from service.catalog.catalog import Catalog
     from service.metrics import Metrics
@@ -83,6 +83,7 @@ class _Work(NamedTuple):
     short: ShortWays | None
     media: tuple[str, str]
     body: bytes | memoryview
+    gone: Callable[[], bool]
 
     def tokenizers(self) -> int:
         """How many tokenizers are asked for, as far as a glance tells."""
@@ -108,12 +109,6 @@ class _Work(NamedTuple):
         return self.long_way(call) if answered is None else answered
 
 
-async def _client_gone(receive: Any) -> None:  # noqa: ANN401 - ASGI
-    """Return when the client has closed the connection; its body is whole already."""
-    while (await receive())["type"] == _REQUEST:
-        pass
-
-
 class Door:
     """Answers every request to the path of an operation, whatever its method."""
 
@@ -124,7 +119,10 @@ class Door:
         metrics: Metrics,
         lifecycle: Lifecycle,
         engine: Engine,
+        *,
+        ways: Mapping[str, ShortWays],
     ) -> None:
+        """`ways`: by the operation's name."""
         self._catalog = catalog
         self._settings = settings
         self._metrics = metrics
@@ -137,7 +135,7 @@ class Door:
             path: (
                 operation,
                 BodyReader(operation.request),
-                ShortWays(operation.name, catalog, settings, metrics),
+                ways[operation.name],
             )
             for path, operation in operations().items()
         }
@@ -166,8 +164,8 @@ class Door:
             if body is None:
                 body = await _read(receive, self._limit, self._engine.uploads)
             short = short_ways if given == asked and self._takes_short_way else None
-            work = _Work(operation, reader, short, (given, asked), body)
-            answered = await self._work(exchange, work, receive)
+            work = _Work(operation, reader, short, (given, asked), body, state.get(GONE, stays))
+            answered = await self._work(exchange, work)
         except ClientGoneError:
             exchange.finish(499)
         except RequestError as error:
@@ -187,7 +185,7 @@ class Door:
         if state.get(OVERLOADED):
             raise Overloaded
 
-    async def _work(self, exchange: Exchange, work: _Work, receive: Any) -> bytes | Answered:  # noqa: ANN401 - ASGI
+    async def _work(self, exchange: Exchange, work: _Work) -> bytes | Answered:
         """Do the work, inline or in the engine thread. Raises RequestError, ClientGoneError."""
         call = Call(self._catalog, self._settings, exchange.uses)
         try:
@@ -196,7 +194,7 @@ class Door:
             return await self._engine.run(
                 lambda: work.either_way(call),
                 len(work.body) * work.tokenizers(),
-                functools.partial(_client_gone, receive),
+                work.gone,
             )
         except AbandonedError:
             raise ClientGoneError from None

@@ -7,21 +7,24 @@ does not take, for whatever reason, goes the long way, which knows the reason.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from service.api import id_arrays
-from service.api.codec import JSON, MSGPACK
+from service.api.codec import JSON
 from service.api.operations import clock
+from service.api.plain_bodies import BODIES, FORMS, Worked
 from service.api.texts import SPELLINGS_COUNTED_CHARACTERS
 from service.core.faults import is_fault
 from service.core.tokenizer import GivesBuffers
 from service.engines.fast import FastTokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from service.api.plain_bodies import Form
     from service.catalog.catalog import Catalog, Entry
     from service.core.tokenizer import Tokenizer
     from service.metrics import Metrics
@@ -35,38 +38,12 @@ FAST_INLINE_BODY_BYTES = 64 * 1024
 """The same for texts that the fast engine takes. It has done 50 KB in 0.1 ms, and the worst texts
 in 15 ms; the way through the thread takes 0.4 ms."""
 
+_GLANCE_BYTES = 256
+_NAME = re.compile(rb'"tokenizer"\s*:\s*"([ -!#-\[\]-~]+)"')
+"""A tokenizer's name as it stands in JSON without escapes."""
+
 _UTF8_BYTES_OF_A_CHARACTER = 4
 """At most; a shorter text need not be measured before it is worked on."""
-
-
-class _PlainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """The whole of a request that goes the short way."""
-
-    tokenizer: str
-    text: str
-
-
-class _Form(NamedTuple):
-    """How a media type writes what the answers here are made of."""
-
-    read: Callable[[bytes | memoryview], _PlainRequest]
-    value: Callable[[object], bytes]
-    ids: Callable[[bytes], bytes]
-    """Of a buffer."""
-
-
-_FORMS = {
-    JSON: _Form(
-        msgspec.json.Decoder(_PlainRequest).decode,
-        msgspec.json.Encoder().encode,
-        id_arrays.json_of,
-    ),
-    MSGPACK: _Form(
-        msgspec.msgpack.Decoder(_PlainRequest).decode,
-        msgspec.msgpack.Encoder().encode,
-        id_arrays.msgpack_of,
-    ),
-}
 
 
 class Answered(NamedTuple):
@@ -85,15 +62,6 @@ class Answered(NamedTuple):
         self.record(self.seconds, self.tokens, self.text_bytes, self.spellings, self.unknown)
 
 
-class _Worked(NamedTuple):
-    """What the library gave for a text."""
-
-    tokens: int
-    unknown: int
-    ids: bytes
-    """The ids as they stand in the answer; empty where they don't."""
-
-
 class _Way:
     """One operation with one tokenizer, everything that never changes at hand."""
 
@@ -102,14 +70,19 @@ class _Way:
     def __init__(
         self, operation: str, entry: Entry, limit: int, metrics: Metrics, media_type: str
     ) -> None:
-        form = _FORMS[media_type]
+        form = FORMS[media_type]
         tokenizer = entry.tokenizer
         self._work = _WORKS[operation](tokenizer, form)
         self._fast = tokenizer if isinstance(tokenizer, FastTokenizer) else None
-        self._body = _BODIES[media_type](operation, entry)
+        self._body = BODIES[media_type](operation, entry)
         self._limit = limit
         self._record = metrics.recorder(operation, entry.name)
         self._spellings = entry.spellings
+
+    @property
+    def has_fast(self) -> bool:
+        """Whether there is a fast engine for this tokenizer."""
+        return self._fast is not None
 
     def is_fast(self, text: str) -> bool:
         """Whether the fast engine alone answers for this text."""
@@ -140,109 +113,41 @@ def _utf8_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _counting(tokenizer: Tokenizer, _: _Form) -> Callable[[str], _Worked]:
+def _counting(tokenizer: Tokenizer, _: Form) -> Callable[[str], Worked]:
     unknown_id = tokenizer.unknown_id
     buffers = tokenizer if isinstance(tokenizer, GivesBuffers) else None
 
-    def work(text: str) -> _Worked:
+    def work(text: str) -> Worked:
         if unknown_id is None:
-            return _Worked(tokenizer.count(text), 0, b"")
+            return Worked(tokenizer.count(text), 0, b"")
         buffer = None if buffers is None else buffers.encode_buffer(text)
         if buffer is not None:
             unknown = id_arrays.occurrences(buffer, unknown_id)
-            return _Worked(id_arrays.number_of(buffer), unknown, b"")
+            return Worked(id_arrays.number_of(buffer), unknown, b"")
         ids = tokenizer.encode(text)
-        return _Worked(len(ids), ids.count(unknown_id), b"")
+        return Worked(len(ids), ids.count(unknown_id), b"")
 
     return work
 
 
-def _encoding(tokenizer: Tokenizer, form: _Form) -> Callable[[str], _Worked]:
+def _encoding(tokenizer: Tokenizer, form: Form) -> Callable[[str], Worked]:
     unknown_id = tokenizer.unknown_id
     buffers = tokenizer if isinstance(tokenizer, GivesBuffers) else None
 
-    def work(text: str) -> _Worked:
+    def work(text: str) -> Worked:
         buffer = None if buffers is None else buffers.encode_buffer(text)
         if buffer is not None:
             unknown = 0 if unknown_id is None else id_arrays.occurrences(buffer, unknown_id)
-            return _Worked(id_arrays.number_of(buffer), unknown, form.ids(buffer))
+            return Worked(id_arrays.number_of(buffer), unknown, form.ids(buffer))
         ids = tokenizer.encode(text)
         unknown = 0 if unknown_id is None else ids.count(unknown_id)
-        return _Worked(len(ids), unknown, form.value(ids))
+        return Worked(len(ids), unknown, form.value(ids))
 
     return work
 
 
 _WORKS = {"count": _counting, "encode": _encoding}
 """Operation to what it does with a tokenizer and a text."""
-
-
-def _head(entry: Entry) -> dict[str, object]:
-    """The members at the end of each answer, which never change."""
-    return {
-        "tokenizer": entry.name,
-        "fingerprint": entry.fingerprint,
-        "special_policy": "literal",
-        "add_special_tokens": False,
-    }
-
-
-def _json_body(operation: str, entry: Entry) -> Callable[[_Worked, int], bytes]:
-    value = _FORMS[JSON].value
-    tail = b"," + value(_head(entry))[1:]
-
-    def count(worked: _Worked, text_bytes: int) -> bytes:
-        ratio = value(worked.tokens / text_bytes) if text_bytes else b"null"
-        return (
-            b'{"count":%d,"bytes":%d,"tokens_per_byte":%b,'
-            b'"special_tokens_added":0,"unknown_tokens":%d%b'
-            % (worked.tokens, text_bytes, ratio, worked.unknown, tail)
-        )
-
-    def encode(worked: _Worked, text_bytes: int) -> bytes:
-        return b'{"ids":%b,"count":%d,"bytes":%d,"special_tokens_added":0,"unknown_tokens":%d%b' % (
-            worked.ids,
-            worked.tokens,
-            text_bytes,
-            worked.unknown,
-            tail,
-        )
-
-    return {"count": count, "encode": encode}[operation]
-
-
-def _msgpack_body(operation: str, entry: Entry) -> Callable[[_Worked, int], bytes]:
-    value = _FORMS[MSGPACK].value
-    head = _head(entry)
-
-    def count(worked: _Worked, text_bytes: int) -> bytes:
-        return value(
-            {
-                "count": worked.tokens,
-                "bytes": text_bytes,
-                "tokens_per_byte": worked.tokens / text_bytes if text_bytes else None,
-                "special_tokens_added": 0,
-                "unknown_tokens": worked.unknown,
-                **head,
-            }
-        )
-
-    def encode(worked: _Worked, text_bytes: int) -> bytes:
-        rest = {
-            "ids": msgspec.Raw(worked.ids),
-            "count": worked.tokens,
-            "bytes": text_bytes,
-            "special_tokens_added": 0,
-            "unknown_tokens": worked.unknown,
-            **head,
-        }
-        return value(rest)
-
-    return {"count": count, "encode": encode}[operation]
-
-
-_BODIES = {JSON: _json_body, MSGPACK: _msgpack_body}
-"""Media type to what makes an answer of what the library gave and the text's bytes."""
 
 
 class ShortWays:
@@ -253,7 +158,7 @@ class ShortWays:
     ) -> None:
         self._ways = {
             media_type: _ways(operation, catalog, settings, metrics, media_type)
-            for media_type in _FORMS
+            for media_type in FORMS
         }
 
     def answer(
@@ -263,16 +168,33 @@ class ShortWays:
 
         `inline`: the event loop waits, and what takes long is not done.
         """
+        is_long = inline and len(body) > INLINE_BODY_BYTES
+        if is_long and not self._may_be_fast(body):
+            return None
         try:
-            request = _FORMS[media_type].read(body)
+            request = FORMS[media_type].read(body)
         except (msgspec.DecodeError, RecursionError):
             return None
         way = self._ways[media_type].get(request.tokenizer)
-        if way is None or (
-            inline and len(body) > INLINE_BODY_BYTES and not way.is_fast(request.text)
-        ):
+        if way is None or (is_long and not way.is_fast(request.text)):
             return None
         return way.answer(request.text)
+
+    def _may_be_fast(self, body: bytes | memoryview) -> bool:
+        """Whether it names a tokenizer with a fast engine, as far as a glance tells.
+
+        Reading a long body takes as long as counting its tokens, and is not to be done twice.
+        """
+        named = _NAME.search(body[:_GLANCE_BYTES]) or _NAME.search(body[-_GLANCE_BYTES:])
+        way = self._ways[JSON].get(named[1].decode()) if named else None
+        return way is not None and way.has_fast
+
+
+def short_ways(
+    operations: Iterable[str], catalog: Catalog, settings: Settings, metrics: Metrics
+) -> dict[str, ShortWays]:
+    """The short ways of each operation, by its name."""
+    return {name: ShortWays(name, catalog, settings, metrics) for name in operations}
 
 
 def _ways(

@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING
 from service.api.codec import JSON, declared_length
 from service.api.exchange import request_id_of
 from service.api.operations import operations
-from service.api.plain import FAST_INLINE_BODY_BYTES, ShortWays
+from service.api.plain import FAST_INLINE_BODY_BYTES
 from service.api.problems import STATUS_OF_CODE, problem_body
 from service.core.faults import is_fault
 from service.errors import PayloadTooLarge, Unauthorized
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from service.api.keys import ApiKeys
     from service.api.lifecycle import Lifecycle
-    from service.catalog.catalog import Catalog
+    from service.api.plain import ShortWays
     from service.errors import RequestError
     from service.metrics import Metrics
     from service.settings import Settings
@@ -48,12 +50,13 @@ class Quick:
 
     def __init__(
         self,
-        catalog: Catalog,
+        ways: Mapping[str, ShortWays],
         settings: Settings,
         metrics: Metrics,
         lifecycle: Lifecycle,
         keys: ApiKeys | None,
     ) -> None:
+        """`ways`: by the operation's name."""
         self._keys = keys
         self._lifecycle = lifecycle
         self._metrics = metrics
@@ -64,7 +67,7 @@ class Quick:
         self._max_body_bytes = settings.max_body_bytes
         self._ways = {
             path.encode(): (
-                ShortWays(operation.name, catalog, settings, metrics),
+                ways[operation.name],
                 metrics.request_recorder(path, 200),
             )
             for path, operation in operations().items()

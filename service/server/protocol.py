@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from service.api.engine import GONE
 from service.errors import HeadersTooLarge, MalformedRequest
 from service.server import offers
 from service.server.held import Held
@@ -177,10 +178,11 @@ class Protocol(HttpToolsProtocol):
         self.url, self.expect_100_continue = url, expects
         self.headers += headers
         super().on_headers_complete()
+        self.scope["state"] = {GONE: self.transport.is_closing}
         if held is not None:
             if self._in_body:
                 self.cycle.body = bytearray(held.whole())  # uvicorn will add to it
-            self.scope["state"] = held.state(
+            self.scope["state"] |= held.state(
                 self.loop.time(), overloaded=overloaded, is_whole=not self._in_body
             )
             self._let_go()

@@ -66,10 +66,6 @@ def run(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(test, 30))
 
 
-async def never() -> None:
-    await asyncio.Event().wait()
-
-
 async def settled() -> None:
     """Let everything that can go on do so."""
     for _ in range(5):
@@ -105,11 +101,11 @@ def test_more_than_may_be_pending_is_refused_at_once(metrics: Metrics, gate: Gat
     async def test() -> None:
         engine = Engine(Settings(max_pending_bytes=100), metrics)
         first = asyncio.create_task(engine.run(gate, 60))
-        second = asyncio.create_task(engine.run(lambda: 2, 40, never))
+        second = asyncio.create_task(engine.run(lambda: 2, 40))
         await settled()
         assert engine.pending == pending(metrics) == 100
         with pytest.raises(Overloaded):
-            await engine.run(lambda: 3, 1, never)
+            await engine.run(lambda: 3, 1)
         gate.open()
         assert (await first, await second) == ("passed", 2)
         assert engine.pending == pending(metrics) == 0
@@ -136,7 +132,7 @@ def test_work_that_waits_too_long_is_refused_and_never_done(metrics: Metrics, ga
         first = asyncio.create_task(engine.run(gate, 10))
         await settled()
         with pytest.raises(Overloaded):
-            await engine.run(lambda: done.append("waited"), 10, never)
+            await engine.run(lambda: done.append("waited"), 10)
         assert engine.pending == 10
         gate.open()
         # What was begun is answered, however long it takes.
@@ -153,21 +149,17 @@ def test_a_client_that_went_away_costs_no_engine_time(metrics: Metrics, gate: Ga
     async def test() -> None:
         engine = Engine(Settings(), metrics)
         first = asyncio.create_task(engine.run(gate, 10))
-        left = asyncio.Event()
-
-        async def gone() -> None:
-            await left.wait()
-
-        second = asyncio.create_task(engine.run(lambda: done.append("gone"), 10, gone))
-        third = asyncio.create_task(engine.run(lambda: done.append("stayed"), 10, never))
+        left = False
+        second = asyncio.create_task(engine.run(lambda: done.append("gone"), 10, lambda: left))
+        third = asyncio.create_task(engine.run(lambda: done.append("stayed"), 10))
         await settled()
-        left.set()
-        with pytest.raises(AbandonedError):
-            await second
-        assert engine.pending == 20
+        left = True
         gate.open()
         await first
+        with pytest.raises(AbandonedError):
+            await second
         await third
+        assert engine.pending == 0
 
     run(test())
     assert done == ["stayed"]
@@ -184,7 +176,7 @@ async def order_of(engine: Engine, gate: Gate, weights: list[int]) -> list[int]:
 
     waiting: list[Awaitable[None]] = []
     for number, weight in enumerate(weights):
-        waiting.append(asyncio.create_task(engine.run(work(number), weight, never)))
+        waiting.append(asyncio.create_task(engine.run(work(number), weight)))
         await settled()
     gate.open()
     await asyncio.gather(first, *waiting)
@@ -217,7 +209,7 @@ def test_large_work_is_not_overtaken_for_ever(
                 # Only the call that gives the work its turn sees another time.
                 now = next(came)
                 patch.setattr(module.asyncio, "get_running_loop", lambda now=now: Later(loop, now))
-                work = engine.run(lambda name=name: done.append(name), weight, never)
+                work = engine.run(lambda name=name: done.append(name), weight)
                 task = loop.create_task(work)
                 await settled()
                 waiting.append(task)
@@ -249,7 +241,7 @@ def test_work_that_hangs_is_told_to_all_who_wait(metrics: Metrics, gate: Gate) -
         engine = Engine(Settings(engine_timeout_seconds=0.05), metrics)
         engine.on_hang = lambda: hung.append("hung")
         first = asyncio.create_task(engine.run(gate, 10))
-        second = asyncio.create_task(engine.run(lambda: 2, 10, never))
+        second = asyncio.create_task(engine.run(lambda: 2, 10))
         with pytest.raises(EngineFailure):
             await first
         with pytest.raises(Overloaded):
