@@ -15,6 +15,7 @@ import msgspec
 from service import __version__
 from service.api.codec import JSON, MSGPACK
 from service.api.keys import OPEN_PATHS
+from service.api.links import LINKS
 from service.api.operations import operations
 from service.api.pages import PAGES
 from service.api.problems import MEDIA_TYPE, STATUS_OF_CODE
@@ -131,6 +132,7 @@ def _post(operation: Operation, request: dict[str, Any]) -> dict[str, Any]:
                 "content": {
                     media_type: {"schema": {"anyOf": answers}} for media_type in (JSON, MSGPACK)
                 },
+                **_links(operation.name),
             },
             **_problems((*_CODES_OF_EVERY_OPERATION, *operation.codes)),
         },
@@ -143,7 +145,7 @@ def _get(path: str, page: Page, schemas: dict[Any, Any]) -> dict[str, Any]:
     else:
         content = {JSON: {"schema": schemas[page.answer]}}
     responses: dict[str, Any] = {
-        "200": {"description": "The answer.", "content": content},
+        "200": {"description": "The answer.", "content": content, **_links(page.name)},
         **_problems((*page.codes, "internal", *(() if path in OPEN_PATHS else ("unauthorized",)))),
     }
     if page.etag:
@@ -151,12 +153,21 @@ def _get(path: str, page: Page, schemas: dict[Any, Any]) -> dict[str, Any]:
         responses["304"] = {"description": "The caller has it (If-None-Match)."}
     if path == "/readyz":
         responses["503"] = {"description": "Not ready.", "content": content}
-    described: dict[str, Any] = {"summary": page.summary, "responses": responses}
+    described: dict[str, Any] = {
+        "operationId": page.name,
+        "summary": page.summary,
+        "responses": responses,
+    }
     if "{name}" in path:
         described["parameters"] = [
             {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
         ]
     return described
+
+
+def _links(operation_id: str) -> dict[str, Any]:
+    """The member `links` of a response; no member where there are none."""
+    return {"links": LINKS[operation_id]} if operation_id in LINKS else {}
 
 
 def _problems(codes: Iterable[str]) -> dict[str, Any]:

@@ -41,6 +41,7 @@ METRICS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Page:
     """One GET route, as the OpenAPI document shows it."""
 
+    name: str
     summary: str
     answer: type[msgspec.Struct] | str
     """The JSON answer, or the media type of an answer that is none of our Structs."""
@@ -49,25 +50,31 @@ class Page:
 
 
 PAGES: dict[str, Page] = {
-    "/healthz": Page("The process answers.", Status),
+    "/healthz": Page("healthz", "The process answers.", Status),
     "/readyz": Page(
-        "Every artifact is verified and self-tested, and the process is not draining.", Status
+        "readyz",
+        "Every artifact is verified and self-tested, and the process is not draining.",
+        Status,
     ),
-    "/metrics": Page("Prometheus text format.", "text/plain"),
-    "/tokenizers": Page("The tokenizers that are loaded.", Listing, codes=("overloaded",)),
+    "/metrics": Page("metrics", "Prometheus text format.", "text/plain"),
+    "/tokenizers": Page(
+        "tokenizers", "The tokenizers that are loaded.", Listing, codes=("overloaded",)
+    ),
     "/fingerprint": Page(
+        "fingerprints",
         "Fingerprint and description of every tokenizer.",
         Descriptions,
         etag=True,
         codes=("overloaded",),
     ),
     "/fingerprint/{name}": Page(
+        "fingerprint",
         "Fingerprint and description of one tokenizer.",
         Description,
         etag=True,
         codes=("unknown_tokenizer", "overloaded"),
     ),
-    "/openapi.json": Page("This interface, as OpenAPI 3.1.", MediaType.JSON),
+    "/openapi.json": Page("openapi", "This interface, as OpenAPI 3.1.", MediaType.JSON),
 }
 """Path template to description of every route that is no operation."""
 

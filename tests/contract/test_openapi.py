@@ -148,3 +148,44 @@ def test_every_field_is_described(document: dict[str, Any]) -> None:
         for name, schema in request_of(document, path)["properties"].items():
             options = [schema, *schema.get("anyOf", [])]
             assert any("description" in resolved(document, option) for option in options), name
+
+
+def described_by_id(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    described = [item for path in document["paths"].values() for item in path.values()]
+    by_id = {item["operationId"]: item for item in described}
+    assert len(by_id) == len(described), "an operationId stands twice"
+    return by_id
+
+
+def has_value(document: dict[str, Any], schema: dict[str, Any], steps: list[str]) -> bool:
+    """Whether a value of a schema can have another one under these steps of a pointer."""
+    if not steps:
+        return True
+    schema = resolved(document, schema)
+    if any(has_value(document, option, steps) for option in schema.get("anyOf", ())):
+        return True
+    step, *further = steps
+    below = schema.get("items") if step.isdigit() else schema.get("properties", {}).get(step)
+    return below is not None and has_value(document, below, further)
+
+
+def test_links_lead_from_what_is_answered_to_what_can_be_asked(document: dict[str, Any]) -> None:
+    by_id = described_by_id(document)
+    found = 0
+    for source in by_id.values():
+        answer = source["responses"]["200"]
+        bodies = {"$response.body": answer, "$request.body": source.get("requestBody")}
+        for link in answer.get("links", {}).values():
+            target = by_id[link["operationId"]]
+            assert link["description"]
+            fields, parameters = link.get("requestBody", {}), link.get("parameters", {})
+            if fields:
+                asked = resolved(document, target["requestBody"]["content"][JSON_TYPE]["schema"])
+                assert fields.keys() <= asked["properties"].keys()
+            assert parameters.keys() == {given["name"] for given in target.get("parameters", ())}
+            for expression in (*fields.values(), *parameters.values()):
+                origin, _, pointer = expression.partition("#/")
+                schema = bodies[origin]["content"][JSON_TYPE]["schema"]
+                assert has_value(document, schema, pointer.split("/")), expression
+                found += 1
+    assert found
