@@ -8,14 +8,11 @@ the core to the loop (docs/decisions/0003).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import heapq
 import itertools
-import os
-import queue
-import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from service.api.engine_thread import EngineThread
 from service.api.uploads import Uploads
 from service.errors import EngineFailure, Overloaded
 
@@ -26,10 +23,6 @@ if TYPE_CHECKING:
     from service.settings import Settings
 
 Worked = TypeVar("Worked")
-
-NICENESS = 10
-"""On a shared core the loop then has nine tenths of it while there are small requests to answer,
-and they kept 0.4 of their rate beside two of 1 MB without it."""
 
 OVERTAKEN_BYTES_PER_SECOND = 4 * 1024 * 1024
 """The rule of the queue: work waits as if it had come later by its weight over this. So small work
@@ -77,8 +70,7 @@ class Engine:
         self._metrics = metrics
         self.uploads = Uploads(settings, metrics)
         """What is on its way to become work."""
-        self._given: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread: EngineThread[_Job] = EngineThread(self._ended)
         self._queue: list[tuple[float, int, _Job]] = []
         self._numbers = itertools.count()
         self._running: _Job | None = None
@@ -138,16 +130,7 @@ class Engine:
             self._running = job
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._hang_seconds, self._hung, job)
-            if self._thread is None:
-                # Not before there is work: a process that has threads can't fork.
-                self._thread = threading.Thread(
-                    target=_do_all,
-                    args=(self._given, loop, self._ended),
-                    name="engine",
-                    daemon=True,
-                )
-                self._thread.start()
-            self._given.put(job)
+            self._thread.do(job, loop)
 
     def _ended(self, job: _Job, result: object, error: BaseException | None) -> None:
         self._timer.cancel()
@@ -173,33 +156,4 @@ class Engine:
 
     def close(self) -> None:
         """Begin no more work."""
-        self._given.put(None)
-
-
-def _do_all(
-    given: queue.SimpleQueue[_Job | None],
-    loop: asyncio.AbstractEventLoop,
-    ended: Callable[[_Job, object, BaseException | None], None],
-) -> None:
-    """What the thread does: one piece of work after the other, until it is given None.
-
-    An executor does the same, and its futures and their locks cost 0.1 ms for each.
-    """
-    _yield_to_loop()
-    while (job := given.get()) is not None:
-        result, error = None, None
-        try:
-            result = job.work()
-        except BaseException as raised:  # noqa: BLE001 - whoever waits for the work is told
-            error = raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(ended, job, result, error)
-        del job, result, error
-
-
-def _yield_to_loop() -> None:
-    """Give this thread a low priority; on Linux each thread has its own."""
-    thread = threading.get_native_id()
-    with contextlib.suppress(OSError, AttributeError):
-        lower = os.getpriority(os.PRIO_PROCESS, thread) + NICENESS
-        os.setpriority(os.PRIO_PROCESS, thread, lower)
+        self._thread.close()

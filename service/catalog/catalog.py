@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from service import __version__
-from service.catalog.building import undisturbed
+from service.catalog.building import side_by_side, undisturbed
 from service.catalog.certificates import read_certificates
 from service.catalog.chat import load_chat
 from service.catalog.lock import read_lock
@@ -134,7 +134,9 @@ def load_catalog(root: Path, *, fast: bool = True) -> Catalog:
     """
     certificates = read_certificates(root) if fast else None
     with undisturbed():
-        entries = [load_entry(root, artifact, certificates) for artifact in read_lock(root)]
+        entries = side_by_side(
+            lambda artifact: load_entry(root, artifact, certificates), read_lock(root)
+        )
     for entry in entries:
         if entry.engine_state == "fast":
             # The library makes tables for an engine, and more of them for each thread, when it
@@ -167,9 +169,6 @@ def load_entry(
     certificate = certificates.get(artifact.name)
     entry.engine_state = standing(certificate, (entry.fingerprint, reference_version(tokenizer)))
     if certificate is not None and entry.engine_state == "fast":
-        # Not in a thread, although the library would let go of the interpreter: the memory that a
-        # thread leaves behind is the next one's to allocate from, and there the engine thread
-        # took a quarter longer for the same text.
         engine = build_engine(artifact.format, tokenizer, files, options)
         entry.tokenizer, entry.engine_state = guarded(artifact.name, tokenizer, certificate, engine)
     return entry

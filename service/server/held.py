@@ -58,9 +58,8 @@ class Held(Body):
         self.fill(size)
         return self._uploads.grow(size, self.size)
 
-    def leave_room(self) -> bytes | memoryview:
-        """Take the rest part by part; gives what the parser does not know of."""
-        self.room = _NO_ROOM
+    def unparsed(self) -> bytes | memoryview:
+        """What was taken of the body, and the parser does not know of."""
         return self.whole()[self._unparsed_from :]
 
     def state(self, now: float, *, overloaded: bool, is_whole: bool) -> dict[str, object]:

@@ -145,7 +145,6 @@ class Protocol(HttpToolsProtocol):
 
     def take(self, held: Held, size: int) -> None:
         """So much more of a body stands in its room."""
-        self._advances, self._idle_bytes = True, 0
         if not held.take(size):
             self._start_cycle(overloaded=True)
             self.cycle.message_event.set()
@@ -171,7 +170,7 @@ class Protocol(HttpToolsProtocol):
         held = self.held
         if held is not None and held.room:
             self._only_parses = True
-            self.parser.feed_data(held.leave_room())
+            self.parser.feed_data(held.unparsed())
             self._only_parses = False
         url, headers, expects = self.url, self.headers, self.expect_100_continue
         super().on_message_begin()

@@ -12,6 +12,7 @@ import pytest
 from service.api import engine as module
 from service.api.app import metrics_for
 from service.api.engine import AbandonedError, Engine
+from service.api.engine_thread import NICENESS
 from service.errors import EngineFailure, Overloaded
 from service.settings import Settings
 
@@ -91,7 +92,7 @@ def test_the_thread_yields_the_core_to_the_loop(metrics: Metrics) -> None:
             return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
         before = priority()
-        assert await Engine(Settings(), metrics).run(priority) == before + module.NICENESS
+        assert await Engine(Settings(), metrics).run(priority) == before + NICENESS
         assert priority() == before
 
     run(test())

@@ -1,15 +1,22 @@
-"""What loading leaves of a process: no thread, and the collector as it was."""
+"""Loading side by side, and what it leaves: no thread, and the collector as it was."""
 
 from __future__ import annotations
 
 import gc
 import subprocess
 import sys
+import threading
+import time
+from typing import TYPE_CHECKING
 
 import pytest
 
-from service.catalog.building import undisturbed
+from service.catalog.building import side_by_side, undisturbed
+from service.catalog.lock import read_lock
 from tests.locks import EMBEDDED
+
+if TYPE_CHECKING:
+    from service.catalog.lock import LockedArtifact
 
 LOAD = f"""
 import os, pathlib
@@ -43,3 +50,52 @@ def test_the_collector_is_left_as_it_was(*, collects: bool) -> None:
         assert gc.isenabled() == collects
     finally:
         (gc.enable if before else gc.disable)()
+
+
+def test_artifacts_are_loaded_side_by_side_and_given_in_order() -> None:
+    artifacts = read_lock(EMBEDDED)
+    threads: set[str] = set()
+
+    def load(artifact: LockedArtifact) -> str:
+        threads.add(threading.current_thread().name)
+        time.sleep(0.01)
+        return artifact.name
+
+    names = [artifact.name for artifact in artifacts]
+    assert side_by_side(load, artifacts) == names
+    assert len(threads) > 1
+    assert not threads & {thread.name for thread in threading.enumerate()}
+
+
+def test_artifacts_with_a_file_in_common_wait_for_each_other() -> None:
+    """They have their tables in common, which two threads would make twice."""
+    artifacts = read_lock(EMBEDDED)
+    alike = {"o200k_base", "o200k_harmony"}
+    ranks = {file.sha256 for each in artifacts if each.name in alike for file in each.file}
+    assert len(ranks) == 1
+    busy: list[str] = []
+    met: list[tuple[str, ...]] = []
+
+    def load(artifact: LockedArtifact) -> None:
+        busy.append(artifact.name)
+        time.sleep(0.02)
+        met.append(tuple(busy))
+        busy.remove(artifact.name)
+
+    side_by_side(load, artifacts)
+    assert any(len(together) > 1 for together in met)
+    assert not any(alike <= set(together) for together in met)
+
+
+def test_the_first_of_several_errors_is_told_and_no_more_is_loaded() -> None:
+    begun: list[str] = []
+
+    def load(artifact: LockedArtifact) -> None:
+        begun.append(artifact.name)
+        time.sleep(0.01)
+        raise ValueError(artifact.name)
+
+    artifacts = read_lock(EMBEDDED)
+    with pytest.raises(ValueError, match=artifacts[0].name):
+        side_by_side(load, artifacts)
+    assert len(begun) < len(artifacts)

@@ -124,6 +124,14 @@ class Connection:
         assert not self.after(seconds - 0.5)
         assert self.after(1)
 
+    async def answered(self) -> bytes:
+        """All that was written once there is something, whoever works for it."""
+        for _ in range(10_000):
+            if self.transport.written:
+                break
+            await asyncio.sleep(0.001)
+        return self.transport.written
+
     def answers(self) -> int:
         return self.transport.written.count(b"HTTP/1.1 200 ")
 
