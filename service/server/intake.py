@@ -28,15 +28,15 @@ class Intake(asyncio.BufferedProtocol):
         self.pause_writing = protocol.pause_writing  # type: ignore[method-assign]
         self.resume_writing = protocol.resume_writing  # type: ignore[method-assign]
 
-    def get_buffer(self, _: int) -> memoryview:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's
         """Where the next bytes belong."""
         held = self.protocol.held
         return self._place if held is None else held.room or self._place
 
-    def buffer_updated(self, size: int) -> None:
+    def buffer_updated(self, nbytes: int) -> None:
         """So many bytes came."""
         held = self.protocol.held
         if held is not None and held.room:
-            self.protocol.take(held, size)
+            self.protocol.take(held, nbytes)
         else:
-            self.protocol.data_received(self._place[:size])
+            self.protocol.data_received(self._place[:nbytes])
