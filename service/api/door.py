@@ -15,7 +15,7 @@ from service.api.body import HELD_BODY, Body
 from service.api.body_values import check_values
 from service.api.codec import JSON, MSGPACK, OFFERED, BodyReader, declared_length, media_types
 from service.api.engine import GONE, AbandonedError, stays
-from service.api.exchange import Exchange
+from service.api.exchange import NOT_STORED, Exchange
 from service.api.operations import Call, operations
 from service.api.plain import INLINE_BODY_BYTES, Answered
 from service.api.problems import MEDIA_TYPE, STATUS_OF_CODE, problem_body, problem_headers
@@ -64,8 +64,6 @@ _TOKENIZERS_READERS = {
 }
 _ENCODERS = {JSON: msgspec.json.Encoder().encode, MSGPACK: msgspec.msgpack.Encoder().encode}
 _CONTENT_TYPES = {offered: (b"content-type", offered.encode()) for offered in OFFERED}
-NOT_STORED = (b"cache-control", b"no-store")
-"""Answers hold what a caller wrote; no cache on the way is to keep them."""
 _ALLOW = (b"allow", ", ".join(METHODS).encode())
 
 _REQUEST = "http.request"

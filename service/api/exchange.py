@@ -24,6 +24,9 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 WAITED_SECONDS = "waited_seconds"
 """Key of the scope's state under which the protocol says how long it waited for the body."""
 
+NOT_STORED = (b"cache-control", b"no-store")
+"""Answers hold what a caller wrote; no cache on the way is to keep them."""
+
 _FIRST_ERROR_STATUS = 400
 
 _numbers = itertools.count(1)

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from service.api.codec import JSON, declared_length
-from service.api.exchange import request_id_of
+from service.api.exchange import NOT_STORED, request_id_of
 from service.api.operations import operations
 from service.api.plain import FAST_INLINE_BODY_BYTES
 from service.api.problems import STATUS_OF_CODE, problem_body
@@ -35,13 +35,11 @@ _JSON_ACCEPTED = frozenset({JSON.encode(), b"*/*"})
 """The spellings that nearly every client sends. The door reads all others."""
 
 
-_ANSWER = (
-    b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\n"
-    b"cache-control: no-store\r\n\r\n%b"
-)
+_END = b"%b: %b\r\n\r\n%%b" % NOT_STORED
+_ANSWER = b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\n" + _END
 _REFUSAL = (
     b"HTTP/1.1 %d %b\r\n%bcontent-type: application/problem+json\r\ncontent-length: %d\r\n"
-    b"connection: close\r\nx-request-id: %b\r\n\r\n%b"
+    b"connection: close\r\nx-request-id: %b\r\n" + _END
 )
 
 

@@ -10,6 +10,7 @@ import fastokens
 import msgspec
 import pytest
 import tokenizers
+from qwen3_package import QWEN3_PACKAGE, NotToBeHadError, qwen3
 
 from service.catalog.catalog import certify_entry, load_catalog
 from service.catalog.certificates import write_certificates
@@ -25,7 +26,6 @@ from service.formats import formats
 from service.formats._sentencepiece_json import literal_json
 from service.formats._sentencepiece_model import Piece, parse_model
 from tests.locks import DATA, EMBEDDED_LOCK, LockedFolder, embedded_bytes
-from tests.qwen3 import QWEN3_PACKAGE, NotToBeHadError, qwen3
 
 if TYPE_CHECKING:
     import pathlib

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import httpx
 import pytest
 import regex
+from qwen3_package import QWEN3_PACKAGE, NotToBeHadError, qwen3
 
 from service.api.app import create_app
 from service.catalog.catalog import Catalog, Entry, load_catalog
 from service.settings import Settings
 from tests.asgi import JSON_TYPE, AppClient, problem
 from tests.locks import DATA, EMBEDDED_LOCK, TESTS, LockedFolder, embedded_bytes
-from tests.qwen3 import QWEN3_PACKAGE, NotToBeHadError, qwen3
 from tests.serving import environment, run, serving
 
 if TYPE_CHECKING:

