@@ -19,7 +19,6 @@ from service.api.plain_bodies import BODIES, FORMS, Worked
 from service.api.texts import SPELLINGS_COUNTED_CHARACTERS
 from service.core.faults import is_fault
 from service.core.tokenizer import GivesBuffers
-from service.engines.fast import FastTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -34,9 +33,9 @@ INLINE_BODY_BYTES = 16 * 1024
 """Larger bodies are worked on in the engine thread. A hop to it costs 15 to 50 us: half of the
 work at 200 bytes, under a tenth from 16 KiB on, where inline work would hold the loop for 1 ms."""
 
-FAST_INLINE_BODY_BYTES = 64 * 1024
-"""The same for texts that the fast engine takes. It has done 50 KB in 0.1 ms, and the worst texts
-in 15 ms; the way through the thread takes 0.4 ms."""
+QUICK_INLINE_BODY_BYTES = 64 * 1024
+"""The same for texts of which a tokenizer says that they are quick. The fast engine has done 50 KB
+in 0.1 ms, SentencePiece in 1.3 ms; the way through the thread takes 0.3 ms."""
 
 _GLANCE_BYTES = 256
 _NAME = re.compile(rb'"tokenizer"\s*:\s*"([ -!#-\[\]-~]+)"')
@@ -65,7 +64,7 @@ class Answered(NamedTuple):
 class _Way:
     """One operation with one tokenizer, everything that never changes at hand."""
 
-    __slots__ = ("_body", "_fast", "_limit", "_record", "_spellings", "_work")
+    __slots__ = ("_body", "_buffers", "_limit", "_record", "_spellings", "_work")
 
     def __init__(
         self, operation: str, entry: Entry, limit: int, metrics: Metrics, media_type: str
@@ -73,20 +72,20 @@ class _Way:
         form = FORMS[media_type]
         tokenizer = entry.tokenizer
         self._work = _WORKS[operation](tokenizer, form)
-        self._fast = tokenizer if isinstance(tokenizer, FastTokenizer) else None
+        self._buffers = tokenizer if isinstance(tokenizer, GivesBuffers) else None
         self._body = BODIES[media_type](operation, entry)
         self._limit = limit
         self._record = metrics.recorder(operation, entry.name)
         self._spellings = entry.spellings
 
     @property
-    def has_fast(self) -> bool:
-        """Whether there is a fast engine for this tokenizer."""
-        return self._fast is not None
+    def may_be_quick(self) -> bool:
+        """Whether there are texts that `is_quick` takes."""
+        return self._buffers is not None
 
-    def is_fast(self, text: str) -> bool:
-        """Whether the fast engine alone answers for this text."""
-        return self._fast is not None and self._fast.is_fast(text)
+    def is_quick(self, text: str) -> bool:
+        """Whether some tens of KB of this text may hold the event loop."""
+        return self._buffers is not None and self._buffers.is_quick(text)
 
     def answer(self, text: str) -> Answered | None:
         """The answer, or None where the long way has more to say."""
@@ -169,25 +168,25 @@ class ShortWays:
         `inline`: the event loop waits, and what takes long is not done.
         """
         is_long = inline and len(body) > INLINE_BODY_BYTES
-        if is_long and not self._may_be_fast(body):
+        if is_long and not self._may_be_quick(body):
             return None
         try:
             request = FORMS[media_type].read(body)
         except (msgspec.DecodeError, RecursionError):
             return None
         way = self._ways[media_type].get(request.tokenizer)
-        if way is None or (is_long and not way.is_fast(request.text)):
+        if way is None or (is_long and not way.is_quick(request.text)):
             return None
         return way.answer(request.text)
 
-    def _may_be_fast(self, body: bytes | memoryview) -> bool:
-        """Whether it names a tokenizer with a fast engine, as far as a glance tells.
+    def _may_be_quick(self, body: bytes | memoryview) -> bool:
+        """Whether it names a tokenizer that is quick, as far as a glance tells.
 
         Reading a long body takes as long as counting its tokens, and is not to be done twice.
         """
         named = _NAME.search(body[:_GLANCE_BYTES]) or _NAME.search(body[-_GLANCE_BYTES:])
         way = self._ways[JSON].get(named[1].decode()) if named else None
-        return way is not None and way.has_fast
+        return way is not None and way.may_be_quick
 
 
 def short_ways(

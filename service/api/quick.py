@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from service.api.codec import JSON, declared_length
 from service.api.exchange import NOT_STORED, request_id_of
 from service.api.operations import operations
-from service.api.plain import FAST_INLINE_BODY_BYTES
+from service.api.plain import QUICK_INLINE_BODY_BYTES
 from service.api.problems import STATUS_OF_CODE, problem_body
 from service.core.faults import is_fault
 from service.errors import PayloadTooLarge, Unauthorized
@@ -60,7 +60,7 @@ class Quick:
         self._metrics = metrics
         # A line for every request needs what only the door notes.
         taken = settings.log_requests != "all"
-        self.limit = min(FAST_INLINE_BODY_BYTES, settings.max_body_bytes) if taken else -1
+        self.limit = min(QUICK_INLINE_BODY_BYTES, settings.max_body_bytes) if taken else -1
         """Bytes of the longest body that is answered here."""
         self._max_body_bytes = settings.max_body_bytes
         self._ways = {

@@ -141,3 +141,7 @@ class GivesBuffers(Protocol):
     def encode_buffer(self, text: str) -> bytes | None:
         """The ids of `encode`, each of ID_BYTES; None where it takes a list."""
         ...
+
+    def is_quick(self, text: str) -> bool:
+        """Whether a text, of some tens of KB, takes about a millisecond, and 50 at the worst."""
+        ...

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from service.api.plain import FAST_INLINE_BODY_BYTES, INLINE_BODY_BYTES
+from service.api.plain import INLINE_BODY_BYTES, QUICK_INLINE_BODY_BYTES
 from service.catalog.probes import PROBES
+from service.formats.sentencepiece import _QUICK_BYTES
 from service.settings import Settings
 from tests.server.talking import COUNT, TEXT, head, of_size, post, post_chunked, running
 from tests.server.watching import wait_until
@@ -199,11 +200,12 @@ def test_other_bodies_that_are_wrong(ways: Ways, body: bytes) -> None:
 @pytest.mark.parametrize(
     ("tokenizer", "start", "bound"),
     [
-        ("cl100k_base", "", FAST_INLINE_BODY_BYTES),
+        ("cl100k_base", "", QUICK_INLINE_BODY_BYTES),
+        ("t5-base", "", _QUICK_BYTES + len('{"tokenizer": "t5-base", "text": ""}')),
         ("all-minilm-l6-v2", "", INLINE_BODY_BYTES),
         ("o200k_base", "'\u017f", INLINE_BODY_BYTES),
     ],
-    ids=["fast", "slow", "exception"],
+    ids=["fast", "SentencePiece", "slow", "exception"],
 )
 def test_bodies_around_the_bound(
     ways: Ways, tokenizer: str, start: str, bound: int, more: int, *, whole: bool
