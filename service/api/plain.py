@@ -83,9 +83,9 @@ class _Way:
         """Whether there are texts that `is_quick` takes."""
         return self._buffers is not None
 
-    def is_quick(self, text: str) -> bool:
-        """Whether some tens of KB of this text may hold the event loop."""
-        return self._buffers is not None and self._buffers.is_quick(text)
+    def is_quick(self, text: str, at_most: int) -> bool:
+        """Whether this text of at most so many bytes may hold the event loop."""
+        return self._buffers is not None and self._buffers.is_quick(text, at_most)
 
     def answer(self, text: str) -> Answered | None:
         """The answer, or None where the long way has more to say."""
@@ -175,7 +175,7 @@ class ShortWays:
         except (msgspec.DecodeError, RecursionError):
             return None
         way = self._ways[media_type].get(request.tokenizer)
-        if way is None or (is_long and not way.is_quick(request.text)):
+        if way is None or (is_long and not way.is_quick(request.text, len(body))):
             return None
         return way.answer(request.text)
 

@@ -142,6 +142,9 @@ class GivesBuffers(Protocol):
         """The ids of `encode`, each of ID_BYTES; None where it takes a list."""
         ...
 
-    def is_quick(self, text: str) -> bool:
-        """Whether a text, of some tens of KB, takes about a millisecond, and 50 at the worst."""
+    def is_quick(self, text: str, at_most: int) -> bool:
+        """Whether a text of some tens of KB takes about a millisecond, and 50 at the worst.
+
+        It has `at_most` bytes of UTF-8: to count them takes long enough to be left out.
+        """
         ...

@@ -201,7 +201,7 @@ def test_other_bodies_that_are_wrong(ways: Ways, body: bytes) -> None:
     ("tokenizer", "start", "bound"),
     [
         ("cl100k_base", "", QUICK_INLINE_BODY_BYTES),
-        ("t5-base", "", _QUICK_BYTES + len('{"tokenizer": "t5-base", "text": ""}')),
+        ("t5-base", "", _QUICK_BYTES),
         ("all-minilm-l6-v2", "", INLINE_BODY_BYTES),
         ("o200k_base", "'\u017f", INLINE_BODY_BYTES),
     ],
