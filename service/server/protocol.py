@@ -145,12 +145,13 @@ class Protocol(HttpToolsProtocol):
 
     def take(self, held: Held, size: int) -> None:
         """So much more of a body stands in its room."""
-        if not held.take(size):
-            self._start_cycle(overloaded=True)
-            self.cycle.message_event.set()
-        elif not held.room:
+        fits = held.take(size)
+        if not held.room:
             self.on_message_complete()
             self._renew_parser()  # the old one waits for a body that it will not see
+        elif not fits:
+            self._start_cycle(overloaded=True)
+            self.cycle.message_event.set()
         self._set_deadline()
 
     def _let_go(self) -> None:
