@@ -14,7 +14,7 @@ import msgspec
 from service.api.body import HELD_BODY, Body
 from service.api.body_values import check_values
 from service.api.codec import JSON, MSGPACK, OFFERED, BodyReader, declared_length, media_types
-from service.api.engine import GONE, AbandonedError, stays
+from service.api.engine import GONE, LEAST_WEIGHT, AbandonedError, stays
 from service.api.exchange import NOT_STORED, Exchange
 from service.api.operations import Call, operations
 from service.api.plain import INLINE_BODY_BYTES, Answered
@@ -94,6 +94,10 @@ class _Work(NamedTuple):
         except (msgspec.DecodeError, RecursionError):
             return 1
 
+    def short_way(self) -> Answered | None:
+        """The answer to a plain request; None for one that goes the long way."""
+        return None if self.short is None else self.short.answer(self.body, self.media[0])
+
     def long_way(self, call: Call) -> bytes:
         """The operation itself. Raises what it raises."""
         given, asked = self.media
@@ -103,7 +107,7 @@ class _Work(NamedTuple):
 
     def either_way(self, call: Call) -> bytes | Answered:
         """The short way where the request takes it, else the long one."""
-        answered = None if self.short is None else self.short.answer(self.body, self.media[0])
+        answered = self.short_way()
         return self.long_way(call) if answered is None else answered
 
 
@@ -187,13 +191,15 @@ class Door:
         """Do the work, inline or in the engine thread. Raises RequestError, ClientGoneError."""
         call = Call(self._catalog, self._settings, exchange.uses)
         try:
+            weight = len(work.body) * work.tokenizers()
             if len(work.body) <= INLINE_BODY_BYTES:
-                return work.either_way(call)
-            return await self._engine.run(
-                lambda: work.either_way(call),
-                len(work.body) * work.tokenizers(),
-                work.gone,
-            )
+                answered = work.short_way()
+                if answered is not None:
+                    return answered
+                if weight * work.operation.costs <= INLINE_BODY_BYTES:
+                    return work.long_way(call)
+            weight = max(weight, LEAST_WEIGHT)
+            return await self._engine.run(lambda: work.either_way(call), weight, work.gone)
         except AbandonedError:
             raise ClientGoneError from None
         except RequestError as error:

@@ -28,6 +28,10 @@ OVERTAKEN_BYTES_PER_SECOND = 4 * 1024 * 1024
 """The rule of the queue: work waits as if it had come later by its weight over this. So small work
 overtakes large work, but none that has waited for that long already."""
 
+LEAST_WEIGHT = 16 * 1024
+"""Of any work, in bytes: what waits takes memory beside its body. So no more than 4,096 wait with
+the default of 64 MiB."""
+
 GONE = "gone"
 """Key of the scope's state under which the protocol says how to ask whether the client left."""
 
@@ -88,7 +92,10 @@ class Engine:
         return self._hangs or (self.pending > 0 and self.pending + weight > self._max_pending)
 
     async def run(
-        self, work: Callable[[], Worked], weight: int = 0, gone: Callable[[], bool] = stays
+        self,
+        work: Callable[[], Worked],
+        weight: int = LEAST_WEIGHT,
+        gone: Callable[[], bool] = stays,
     ) -> Worked:
         """Do the work in the thread. Raises Overloaded, AbandonedError and what the work raises.
 

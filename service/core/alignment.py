@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import itertools
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -74,6 +75,10 @@ class Alignment(Protocol):
         """
         ...
 
+    def last_gap(self, index: int) -> int:
+        """The last index up to this one with a gap after its id; -1 where there is none."""
+        ...
+
     def gap_before(self, index: int) -> Offset | None:
         """The same before the id at `index`."""
         ...
@@ -114,6 +119,12 @@ class ByteAlignment:
         """See Alignment."""
         end = self._codepoint(self._ends[index])
         return None if end is None else Offset(end, end)
+
+    def last_gap(self, index: int) -> int:
+        """See Alignment. A character has a few ids at most."""
+        while index >= 0 and self.gap_after(index) is None:
+            index -= 1
+        return index
 
     def gap_before(self, index: int) -> Offset | None:
         """See Alignment."""
@@ -176,6 +187,16 @@ class RangeAlignment:
         starts = itertools.accumulate((start for start, _ in reversed(ranges)), min)
         self._starts = list(starts)[::-1]
 
+    @functools.cached_property
+    def _last_gaps(self) -> list[int]:
+        """What `last_gap` gives, by index."""
+        found: list[int] = []
+        last = -1
+        for index in range(len(self.ids)):
+            last = last if self.gap_after(index) is None else index
+            found.append(last)
+        return found
+
     def offsets(self, unit: Unit) -> list[Offset]:
         """See Alignment."""
         measure = Measure(self._text, unit)
@@ -186,6 +207,10 @@ class RangeAlignment:
         end = self._ends[index]
         following = self._starts[index + 1] if index + 1 < len(self._starts) else len(self._text)
         return Offset(end, following) if following >= end else None
+
+    def last_gap(self, index: int) -> int:
+        """See Alignment. All ids of a text may hang together, so it is looked up."""
+        return self._last_gaps[index]
 
     def gap_before(self, index: int) -> Offset | None:
         """See Alignment."""

@@ -112,9 +112,8 @@ class BudgetedText:
         """A slice that ends at the highest boundary in the last half of what fits."""
         alignment = self._alignment
         last = min(alignment.first_from(start) + self._budget, len(alignment.ids)) - 1
-        gap = None
-        while last >= 0 and (gap := alignment.gap_after(last)) is None:
-            last -= 1
+        last = alignment.last_gap(last) if last >= 0 else -1
+        gap = alignment.gap_after(last) if last >= 0 else None
         if gap is None or gap.end <= start:
             return None
         brim = gap.end
@@ -131,11 +130,16 @@ class BudgetedText:
         alignment, text = self._alignment, self._text
         first = alignment.first_from(start)
         count = len(alignment.ids)
-        for index in range(min(first + self._budget, count) - 1, first - 1, -1):
-            gap = alignment.gap_after(index)
+        index = min(first + self._budget, count) - 1
+        while index >= first:
             end: int | None = len(text)
             if index < count - 1:
+                index = alignment.last_gap(index)
+                if index < first:
+                    break
+                gap = alignment.gap_after(index)
                 end = self._cut_in(gap) if whole_clusters else gap and gap.start
+            index -= 1
             if end is None or end <= start:
                 continue
             tokens = self._count(text[start:end])

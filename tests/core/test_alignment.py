@@ -212,6 +212,19 @@ def test_cuts_between_ranges(
         assert answer == slow_range_answer(ranges, question, value), (question, value, ranges)
 
 
+@property_settings(200)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), min_size=1, max_size=30))
+def test_the_last_gap_is_the_nearest_before(steps: list[tuple[int, int]]) -> None:
+    ranges = [Offset(start, start + length) for start, length in steps]
+    spread = RangeAlignment("x" * 14, list(range(len(ranges))), ranges)
+    sizes = [1 + start % 3 for start, _ in steps]
+    joined = ByteAlignment("\u00e9" * sum(sizes), list(range(2 * sum(sizes))), [1] * 2 * sum(sizes))
+    for alignment in (spread, joined):
+        for index in range(len(alignment.ids)):
+            before = [at for at in range(index + 1) if alignment.gap_after(at) is not None]
+            assert alignment.last_gap(index) == (before[-1] if before else -1)
+
+
 def test_a_gap_is_what_no_id_has() -> None:
     """A normalizer that drops blanks or marks leaves room for the cut."""
     alignment = RangeAlignment("a  b c", [1, 2], [Offset(0, 1), Offset(3, 4)])

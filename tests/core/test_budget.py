@@ -266,3 +266,25 @@ def test_what_is_counted_grows_with_the_text_alone(name: str, overlap: int, *, a
     counted = Counted(text, SINGLE)
     counted.budgeted(64).chunks(plan(64, overlap, auto=auto))
     assert counted.characters_counted <= 8 * len(text)
+
+
+class Watched(RangeAlignment):
+    """Notes how often it is asked where its text may be cut."""
+
+    asked = 0
+
+    def gap_after(self, index: int) -> Offset | None:
+        self.asked += 1
+        return super().gap_after(index)
+
+
+@pytest.mark.parametrize("auto", [False, True])
+def test_ids_that_all_hang_together_are_not_looked_through_for_each_chunk(*, auto: bool) -> None:
+    """U+FDFA in t5-base: one character becomes eighteen, whose words reach into the next."""
+    text = "\ufdfa" * 800
+    ranges = [Offset(at // 6, min(at // 6 + 2, len(text))) for at in range(6 * len(text))]
+    alignment = Watched(text, list(range(len(ranges))), ranges)
+    budgeted = BudgetedText(text, alignment, lambda part: 6 * len(part), 64)
+    chunks = budgeted.chunks(plan(64, auto=auto))
+    assert "".join(text[start:end] for start, end, _ in chunks) == text
+    assert alignment.asked <= 4 * len(ranges)

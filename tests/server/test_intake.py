@@ -132,20 +132,20 @@ def test_all_together_are_bounded(catalog: Catalog) -> None:
         works(server, 0)
 
 
-def test_what_is_whole_is_not_refused_for_others(catalog: Catalog) -> None:
-    """Its last part is here, and goes on to wait as work. The parser never saw it: what follows
-    on the connection is a request of its own."""
-    settings = Settings(log_requests="off", max_pending_bytes=300_000)
-    with running(catalog, settings) as server, server.talk() as first, server.talk() as second:
-        first.send(LONG[:200_000])
-        works(server, 190_000)
-        request = post(of_size(200_000))
-        second.send(request[:80_000])
-        works(server, 270_000)
-        second.send(request[80_000:])
-        assert second.answer().status == 200
-        second.send(post())
-        assert second.answer().status == 200
+def test_what_is_whole_is_not_refused_for_others(runner: asyncio.Runner, catalog: Catalog) -> None:
+    """Its last part is here, and goes on to wait as work.
+
+    The parser never saw it: what follows on the connection is a request of its own.
+    """
+    settings = msgspec.structs.replace(SETTINGS, max_pending_bytes=300_000)
+    connection = runner.run(connect(catalog, settings))
+    connection.protocol._rules.uploads.grow(200_000, 0)  # of others
+    request = post(of_size(200_000))
+    connection.send(request[:80_000])
+    connection.send(request[80_000:])
+    assert b'"count":' in runner.run(connection.answered())
+    connection.send(post())
+    assert connection.answers() == 2
 
 
 def test_a_client_that_leaves_holds_nothing(catalog: Catalog) -> None:

@@ -141,4 +141,5 @@ OPERATION = Operation(
     parts=(ChunkedText, ItemError),
     run=chunk,
     codes=("special_token_in_text", "text_too_large", "engine_limit", "budget_too_small"),
+    costs=1024,
 )

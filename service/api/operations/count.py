@@ -234,4 +234,5 @@ OPERATION = Operation(
         "chat_template_missing",
         "chat_template_failed",
     ),
+    costs=4,
 )

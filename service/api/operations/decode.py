@@ -194,4 +194,5 @@ OPERATION = Operation(
     parts=(DecodedIds, ItemError),
     run=decode,
     codes=("invalid_token_id", "invalid_utf8", "engine_limit"),
+    costs=1,
 )

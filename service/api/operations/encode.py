@@ -150,4 +150,5 @@ OPERATION = Operation(
         "chat_template_missing",
         "chat_template_failed",
     ),
+    costs=8,
 )

@@ -103,4 +103,5 @@ OPERATION = Operation(
     parts=(TruncatedText, ItemError),
     run=truncate,
     codes=("special_token_in_text", "text_too_large", "engine_limit", "budget_too_small"),
+    costs=1024,
 )
