@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Self
+import threading
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import httpx
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
     from types import TracebackType
 
     from service.api.app import Application
 
+Result = TypeVar("Result")
+
 JSON_TYPE = "application/json"
 MSGPACK_TYPE = "application/msgpack"
 PROBLEM_TYPE = "application/problem+json"
+
+
+class OneLoop:
+    """One event loop for what several threads ask, as in a server."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        """Leave the loop to the other clients."""
+
+    def end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
 
 class AppClient:
@@ -24,9 +47,10 @@ class AppClient:
     One thread at a time may use it; an exception that leaves the application fails the test.
     """
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: Application, runner: OneLoop | None = None) -> None:
+        """`runner`: what several clients share."""
         self.app = app
-        self._runner = asyncio.Runner()
+        self._runner = runner or asyncio.Runner()
         self._client = httpx.AsyncClient(
             transport=httpx.ASGITransport(app), base_url="http://service"
         )

@@ -41,32 +41,34 @@ class EngineThread(Generic[Given]):
     def __init__(self, ended: Callable[[Given, object, BaseException | None], None]) -> None:
         """`ended` is called on the event loop with the work, its result and what it raised."""
         self._ended = ended
-        self._given: queue.SimpleQueue[Given | None] = queue.SimpleQueue()
+        self._given: queue.SimpleQueue[tuple[Given, asyncio.AbstractEventLoop] | None]
+        self._given = queue.SimpleQueue()
         self._started = False
 
     def do(self, work: Given, loop: asyncio.AbstractEventLoop) -> None:
         """Do this when all that was given before is done, and tell the loop."""
         if not self._started:
             self._started = True
-            _start_apart(lambda: self._serve(loop))
-        self._given.put(work)
+            _start_apart(self._serve)
+        self._given.put((work, loop))
 
     def close(self) -> None:
         """End when what was given is done."""
         self._given.put(None)
 
-    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _serve(self) -> None:
         _yield_to_loop()
         while (given := self._given.get()) is not None:
+            work, loop = given
             result: object = None
             error: BaseException | None = None
             try:
-                result = given.work()
+                result = work.work()
             except BaseException as raised:  # noqa: BLE001 - whoever waits for the work is told
                 error = raised
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-                loop.call_soon_threadsafe(self._ended, given, result, error)
-            del given, result, error
+                loop.call_soon_threadsafe(self._ended, work, result, error)
+            del given, work, result, error
 
 
 def _start_apart(serve: Callable[[], None]) -> None:

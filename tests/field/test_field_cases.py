@@ -24,7 +24,7 @@ from qwen3_package import QWEN3_PACKAGE, NotToBeHadError, qwen3
 from service.api.app import create_app
 from service.catalog.catalog import Catalog, Entry, load_catalog
 from service.settings import Settings
-from tests.asgi import JSON_TYPE, AppClient, problem
+from tests.asgi import JSON_TYPE, AppClient, OneLoop, problem
 from tests.locks import DATA, EMBEDDED_LOCK, TESTS, LockedFolder, embedded_bytes
 from tests.serving import environment, run, serving
 
@@ -330,15 +330,19 @@ def run_concurrently(client: AppClient, case: dict[str, Any]) -> None:
     """The steps of a case in turn, many times, from threads that share the application."""
     times, threads = case["concurrent"]["n"], case["concurrent"]["threads"]
     steps = case["steps"]
+    loop = OneLoop()
 
     def work(_: int) -> None:
-        with contextlib.closing(AppClient(client.app)) as own:
+        with contextlib.closing(AppClient(client.app, loop)) as own:
             for _ in range(times):
                 for step in steps:
                     meet(own, step, send(own, step))
 
-    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        assert list(pool.map(work, range(threads))) == [None] * threads
+    try:
+        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+            assert list(pool.map(work, range(threads))) == [None] * threads
+    finally:
+        loop.end()
 
 
 @pytest.fixture(scope="module")
