@@ -175,7 +175,8 @@ def machine_of(schema: Any, app: Any, chains: Chains) -> Any:
                 response = self.recorder.find_response(case_id=parent.id)
                 if then.status == OK:
                     chains.seen[f"{operation_id(parent)} to {operation_id(case)}"] += 1
-                chains.check(answered(parent, response), then)
+                if case.meta.generation.mode.is_positive:
+                    chains.check(answered(parent, response), then)
             return output
 
         def _repr_step(self, rule: Any, data: dict[str, str], _: Any) -> str:
