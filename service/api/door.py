@@ -7,6 +7,7 @@ body limit, the placement of the work, and errors.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -191,15 +192,18 @@ class Door:
         """Do the work, inline or in the engine thread. Raises RequestError, ClientGoneError."""
         call = Call(self._catalog, self._settings, exchange.uses)
         try:
-            weight = len(work.body) * work.tokenizers()
+            do: Callable[[Call], bytes | Answered] = work.either_way
             if len(work.body) <= INLINE_BODY_BYTES:
                 answered = work.short_way()
                 if answered is not None:
                     return answered
-                if weight * work.operation.costs <= INLINE_BODY_BYTES:
-                    return work.long_way(call)
-            weight = max(weight, LEAST_WEIGHT)
-            return await self._engine.run(lambda: work.either_way(call), weight, work.gone)
+                do = work.long_way
+            weight = len(work.body) * work.tokenizers()
+            if weight * work.operation.costs <= INLINE_BODY_BYTES:
+                return work.long_way(call)
+            return await self._engine.run(
+                functools.partial(do, call), max(weight, LEAST_WEIGHT), work.gone
+            )
         except AbandonedError:
             raise ClientGoneError from None
         except RequestError as error:
