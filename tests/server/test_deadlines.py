@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +12,8 @@ from tests.server.talking import COUNT, head, post, post_chunked, running
 from tests.server.unplugged import BODY, FIRST, HEAD, KEPT, connect
 
 if TYPE_CHECKING:
+    import asyncio
     import pathlib
-    from collections.abc import Iterator
 
     from service.catalog.catalog import Catalog
     from tests.server.unplugged import Connection
@@ -23,17 +22,6 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def catalog(artifacts: pathlib.Path) -> Catalog:
     return load_catalog(artifacts)
-
-
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as started:
-        yield started
-
-
-@pytest.fixture
-def connection(runner: asyncio.Runner, catalog: Catalog) -> Connection:
-    return runner.run(connect(catalog))
 
 
 SLOWLY = head("GET", "/slowly", ())

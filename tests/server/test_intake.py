@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from tests.server.unplugged import BODY, SETTINGS, connect
 from tests.server.ways import both
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Iterator
 
     from service.catalog.catalog import Catalog
@@ -30,17 +30,6 @@ PACKED = {"content-type": "application/msgpack", "accept": "application/msgpack"
 @pytest.fixture(scope="module")
 def ways(catalog: Catalog) -> Iterator[Ways]:
     yield from both(catalog)
-
-
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
-
-
-@pytest.fixture
-def connection(runner: asyncio.Runner, catalog: Catalog) -> Connection:
-    return runner.run(connect(catalog))
 
 
 def parts_of(data: bytes, seed: int) -> list[bytes]:
