@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -11,14 +13,12 @@ import click
 import msgspec
 
 from service import __version__
-from service.api.descriptions import Descriptions, describe
 from service.catalog.catalog import Entry, certify_entry, load_catalog, load_entry
 from service.catalog.certificates import read_certificates, write_certificates
 from service.catalog.lock import read_lock
 from service.engines.certify import CertificationError
 from service.errors import ArtifactError, SettingsError, UnknownTokenizer
 from service.log import configure_logging
-from service.server.workers import serve as serve_workers
 from service.settings import load_settings, prepare_libraries
 
 if TYPE_CHECKING:
@@ -73,10 +73,18 @@ def serve(host: str | None, port: int | None, workers: int | None, artifacts: st
     # As the first process of a container this one has no default handlers: without one, a
     # SIGTERM while the artifacts load would be lost.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # What serves takes half a second to import: meanwhile the libraries build their engines,
+    # for which they do not need the interpreter.
+    importing = threading.Thread(target=importlib.import_module, args=["service.server.workers"])
+    importing.start()
     try:
         catalog = load_catalog(artifacts_root(settings), fast=settings.fast == "on")
     except ArtifactError as error:
         _refuse(error)
+    finally:
+        importing.join()
+    from service.server.workers import serve as serve_workers  # noqa: PLC0415 - said above
+
     try:
         status = serve_workers(settings, catalog)
     except SettingsError as error:
@@ -186,6 +194,9 @@ def fingerprint(name: str | None, artifacts: str | None, *, as_json: bool) -> No
         for entry in entries:
             click.echo(f"{entry.fingerprint}  {entry.name}")
         return
+    # With it comes all that serves, which no other command needs.
+    from service.api.descriptions import Descriptions, describe  # noqa: PLC0415
+
     described = [describe(entry) for entry in entries]
     answer = described[0] if name else Descriptions(fingerprints=described)
     click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())

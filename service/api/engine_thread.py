@@ -8,7 +8,7 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from service.catalog.building import LOADERS
+from service.catalog.building import BUILDERS
 
 if TYPE_CHECKING:
     import asyncio
@@ -74,7 +74,7 @@ class EngineThread(Generic[Given]):
 def _start_apart(serve: Callable[[], None]) -> None:
     """Start a thread that allocates from memory that no thread had before.
 
-    glibc gives a new thread the memory of one that has ended. What the loaders leave is in pieces:
+    glibc gives a new thread the memory of one that has ended. What the builders leave is in pieces:
     the libraries took a quarter longer for the same text in it. So others take it meanwhile.
     """
     begun, leave = threading.Semaphore(0), threading.Event()
@@ -91,7 +91,7 @@ def _start_apart(serve: Callable[[], None]) -> None:
         begin()
         serve()
 
-    for target in (*[hold] * LOADERS, run):
+    for target in (*[hold] * BUILDERS, run):
         threading.Thread(target=target, name="engine", daemon=True).start()
         begun.acquire()
     leave.set()

@@ -1,4 +1,4 @@
-"""Loading artifacts side by side and without interruptions."""
+"""Building engines beside everything else, and loading without interruptions."""
 
 from __future__ import annotations
 
@@ -7,46 +7,54 @@ import contextlib
 import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future
 
     from service.catalog.lock import LockedArtifact
 
-Loaded = TypeVar("Loaded")
+Built = TypeVar("Built")
 
-LOADERS = 4
-"""Threads that load. The fast library lets go of the interpreter while it builds an engine, which
-is half of all, and the largest engine takes a third of that."""
+BUILDERS = 4
+"""Threads that build. The fast library lets go of the interpreter while it builds an engine, which
+is half of all that a start takes, and the largest engine takes a third of that."""
 
 
-def side_by_side(
-    load: Callable[[LockedArtifact], Loaded], artifacts: Sequence[LockedArtifact]
-) -> list[Loaded]:
-    """What `load` gives for each; no thread is left. Raises what the first of them raises.
+class Builders:
+    """Threads that build engines while this one loads what else there is; none is left of them."""
 
-    Artifacts that have a file in common may have tables in common, which are made by whoever comes
-    first: they wait for each other.
-    """
-    locks: dict[str, threading.Lock] = collections.defaultdict(threading.Lock)
-    wanted = [sorted({file.sha256 for file in artifact.file}) for artifact in artifacts]
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(BUILDERS, "build")
+        self._locks: dict[str, threading.Lock] = collections.defaultdict(threading.Lock)
 
-    def load_alone(artifact: LockedArtifact, held: list[threading.Lock]) -> Loaded:
-        with contextlib.ExitStack() as stack:
-            for lock in held:
-                stack.enter_context(lock)
-            return load(artifact)
+    def __enter__(self) -> Self:
+        return self
 
-    loaders = ThreadPoolExecutor(LOADERS, "load")
-    try:
-        loading = [
-            loaders.submit(load_alone, artifact, [locks[digest] for digest in digests])
-            for artifact, digests in zip(artifacts, wanted, strict=True)
-        ]
-        return [each.result() for each in loading]
-    finally:
-        loaders.shutdown(cancel_futures=True)
+    def __exit__(self, *_: object) -> None:
+        self._threads.shutdown(cancel_futures=True)
+
+    def begin(self, artifact: LockedArtifact, build: Callable[[], Built]) -> Future[Built]:
+        """Have something built for an artifact.
+
+        Artifacts that have a file in common may have tables in common, which are made by whoever
+        comes first: they wait for each other.
+        """
+        digests = sorted({file.sha256 for file in artifact.file})
+        return self._threads.submit(_alone, build, [self._locks[digest] for digest in digests])
+
+
+def _alone(build: Callable[[], Built], held: Iterable[threading.Lock]) -> Built:
+    with contextlib.ExitStack() as stack:
+        for lock in held:
+            stack.enter_context(lock)
+        return build()
+
+
+def largest_first(artifacts: Iterable[LockedArtifact]) -> list[LockedArtifact]:
+    """In the order to load them in: what takes longest to build is not to be left for the end."""
+    return sorted(artifacts, key=lambda each: -sum(file.bytes for file in each.file))
 
 
 @contextlib.contextmanager

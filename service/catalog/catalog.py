@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+from concurrent.futures import as_completed
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from service import __version__
-from service.catalog.building import side_by_side, undisturbed
+from service.catalog.building import Builders, largest_first, undisturbed
 from service.catalog.certificates import read_certificates
 from service.catalog.chat import load_chat
 from service.catalog.lock import read_lock
@@ -27,8 +28,11 @@ from service.errors import ArtifactError, FingerprintMismatch, UnknownTokenizer
 from service.formats import FormatError, formats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from concurrent.futures import Future
     from pathlib import Path
+
+    from fastokens import Tokenizer as Engine
 
     from service.catalog.chat import ChatTemplates
     from service.catalog.lock import LockedArtifact, LockedFile
@@ -130,19 +134,23 @@ def load_catalog(root: Path, *, fast: bool = True) -> Catalog:
     """Verify, build and test every artifact that the lock in `root` pins.
 
     `fast`: use the fast engine where a certificate beside the lock proves it.
-    Raises ArtifactError, with one line, for the first that is refused.
+    Raises ArtifactError, with one line, for the first that is refused; the largest is the first.
     """
     certificates = read_certificates(root) if fast else None
-    with undisturbed():
-        entries = side_by_side(
-            lambda artifact: load_entry(root, artifact, certificates), read_lock(root)
-        )
-    for entry in entries:
-        if entry.engine_state == "fast":
-            # The library makes tables for an engine, and more of them for each thread, when it
-            # first encodes: here, so that forked workers share them and no request waits 70 ms.
-            entry.tokenizer.count(PROBES[0])
-    return Catalog(entries)
+    locked = read_lock(root)
+    loaded: dict[str, Entry] = {}
+    building: dict[Future[Engine | None], tuple[Entry, Certificate]] = {}
+    with undisturbed(), Builders() as builders:
+        for artifact in largest_first(locked):
+            entry, build = _load(root, artifact)
+            loaded[artifact.name] = entry
+            certificate = _holding(entry, certificates)
+            if certificate is not None:
+                building[builders.begin(artifact, build)] = entry, certificate
+        for done in as_completed(building):
+            entry, certificate = building[done]
+            _speed_up(entry, certificate, done.result())
+    return Catalog(loaded[artifact.name] for artifact in locked)
 
 
 def load_entry(
@@ -152,6 +160,15 @@ def load_entry(
 
     Raises ArtifactError.
     """
+    entry, build = _load(root, artifact)
+    certificate = _holding(entry, certificates)
+    if certificate is not None:
+        _speed_up(entry, certificate, build())
+    return entry
+
+
+def _load(root: Path, artifact: LockedArtifact) -> tuple[Entry, Callable[[], Engine | None]]:
+    """One artifact, verified and tested, and what builds its fast engine."""
     artifact_format = _format_of(artifact)
     options = _options_of(artifact, artifact_format)
     files = read_verified(root, artifact)
@@ -164,14 +181,28 @@ def load_entry(
             artifact.name,
             f"expected fingerprint {artifact.fingerprint}, found {entry.fingerprint}",
         )
+    return entry, functools.partial(build_engine, artifact.format, tokenizer, files, options)
+
+
+def _holding(entry: Entry, certificates: Mapping[str, Certificate] | None) -> Certificate | None:
+    """The certificate that allows an artifact its fast engine."""
     if certificates is None:
-        return entry
-    certificate = certificates.get(artifact.name)
-    entry.engine_state = standing(certificate, (entry.fingerprint, reference_version(tokenizer)))
-    if certificate is not None and entry.engine_state == "fast":
-        engine = build_engine(artifact.format, tokenizer, files, options)
-        entry.tokenizer, entry.engine_state = guarded(artifact.name, tokenizer, certificate, engine)
-    return entry
+        return None
+    certificate = certificates.get(entry.name)
+    certified = entry.fingerprint, reference_version(entry.tokenizer)
+    entry.engine_state = standing(certificate, certified)
+    return certificate if entry.engine_state == "fast" else None
+
+
+def _speed_up(entry: Entry, certificate: Certificate, engine: Engine | None) -> None:
+    """Have an artifact's literal text answered by its fast engine.
+
+    The library makes tables for each thread, when it first encodes in it: here, so that forked
+    workers share them and no request waits for them.
+    """
+    reference = entry.tokenizer
+    entry.tokenizer, entry.engine_state = guarded(entry.name, reference, certificate, engine)
+    entry.tokenizer.count(PROBES[0])
 
 
 def _options_of(artifact: LockedArtifact, artifact_format: Format) -> Options:
@@ -187,10 +218,9 @@ def certify_entry(root: Path, artifact: LockedArtifact) -> Certificate | None:
     Takes about a minute. Raises ArtifactError, and CertificationError when the ids differ by more
     than single characters.
     """
-    entry = load_entry(root, artifact)
+    entry, build = _load(root, artifact)
     tokenizer = entry.tokenizer
-    options = _options_of(artifact, _format_of(artifact))
-    engine = build_engine(artifact.format, tokenizer, read_verified(root, artifact), options)
+    engine = build()
     if engine is None:
         return None
     # Added tokens that are ordinary vocabulary are found in literal text, too.

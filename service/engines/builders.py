@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LIBRARY = "fastokens"
 
+_ANY_TEXT = "Any text"
+
 _PRESETS = {
     "f021c3d976978e62ee64cdad150cc3405c2e3d6e3b40407850bb9e8d9eb65899": "cl100k_base",
     "2d1b8dc11e89af71459b36004f698ab3693f59fd84f63e8ec2b49564ab857420": "o200k_base",
@@ -50,13 +52,17 @@ def build_engine(
     if build is None:
         return None
     try:
-        return build(tokenizer, files, options)
+        engine = build(tokenizer, files, options)
+        if engine is not None:
+            # It makes tables when it first encodes, which is part of building it: 0.1 to 0.3 s.
+            engine.encode_batch_flat([_ANY_TEXT])
     except BaseException as error:
         # A vocabulary with a hole, a component or a pattern that it does not know: an error of
         # its own for each, or a panic, and all of them mean that the reference answers.
         if not is_fault(error):
             raise
         return None
+    return engine
 
 
 def _preset_of(pattern: str) -> str | None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import itertools
 from typing import TYPE_CHECKING
 
 from service.core.alignment import MarkedText, Offset, RangeAlignment
@@ -222,10 +221,13 @@ def _renamed_model(model: Definition, names: Mapping[str, str]) -> Definition:
 
 
 def _may_mention(merges: Sequence[str | list[str]], names: Mapping[str, str]) -> bool:
-    """False when no merge takes or makes one of `names`: a tenth of the time of looking at each."""
-    pairs = [merge.split(" ", 1) if isinstance(merge, str) else merge for merge in merges]
-    apart = names.keys().isdisjoint(itertools.chain.from_iterable(pairs))
-    return not (apart and names.keys().isdisjoint(map("".join, pairs)))
+    """False when no merge takes or makes one of `names`: a tenth of the time of looking at each.
+
+    What a merge takes and what it makes stand in the text of all merges without blanks.
+    """
+    lines = (merge if isinstance(merge, str) else "".join(merge) for merge in merges)
+    text = "\n".join(lines).replace(" ", "")
+    return any(name.replace(" ", "") in text for name in names)
 
 
 def _mentions(merge: str | list[str], prefix: str, names: Mapping[str, str]) -> bool:

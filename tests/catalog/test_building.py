@@ -1,22 +1,19 @@
-"""Loading side by side, and what it leaves: no thread, and the collector as it was."""
+"""Building side by side, and what it leaves: no thread, and the collector as it was."""
 
 from __future__ import annotations
 
+import functools
 import gc
 import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
-from service.catalog.building import side_by_side, undisturbed
+from service.catalog.building import Builders, largest_first, undisturbed
 from service.catalog.lock import read_lock
 from tests.locks import EMBEDDED
-
-if TYPE_CHECKING:
-    from service.catalog.lock import LockedArtifact
 
 LOAD = f"""
 import os, pathlib
@@ -52,17 +49,17 @@ def test_the_collector_is_left_as_it_was(*, collects: bool) -> None:
         (gc.enable if before else gc.disable)()
 
 
-def test_artifacts_are_loaded_side_by_side_and_given_in_order() -> None:
-    artifacts = read_lock(EMBEDDED)
+def test_engines_are_built_side_by_side_and_no_thread_is_left() -> None:
     threads: set[str] = set()
 
-    def load(artifact: LockedArtifact) -> str:
+    def build() -> None:
         threads.add(threading.current_thread().name)
         time.sleep(0.01)
-        return artifact.name
 
-    names = [artifact.name for artifact in artifacts]
-    assert side_by_side(load, artifacts) == names
+    with Builders() as builders:
+        building = [builders.begin(artifact, build) for artifact in read_lock(EMBEDDED)]
+        for each in building:
+            each.result()
     assert len(threads) > 1
     assert not threads & {thread.name for thread in threading.enumerate()}
 
@@ -76,26 +73,38 @@ def test_artifacts_with_a_file_in_common_wait_for_each_other() -> None:
     busy: list[str] = []
     met: list[tuple[str, ...]] = []
 
-    def load(artifact: LockedArtifact) -> None:
-        busy.append(artifact.name)
+    def build(name: str) -> None:
+        busy.append(name)
         time.sleep(0.02)
         met.append(tuple(busy))
-        busy.remove(artifact.name)
+        busy.remove(name)
 
-    side_by_side(load, artifacts)
+    with Builders() as builders:
+        for artifact in artifacts:
+            builders.begin(artifact, functools.partial(build, artifact.name))
+        time.sleep(0.1)
     assert any(len(together) > 1 for together in met)
     assert not any(alike <= set(together) for together in met)
 
 
-def test_the_first_of_several_errors_is_told_and_no_more_is_loaded() -> None:
-    begun: list[str] = []
+def test_a_refusal_ends_what_was_begun() -> None:
+    begun: list[None] = []
 
-    def load(artifact: LockedArtifact) -> None:
-        begun.append(artifact.name)
+    def build() -> None:
+        begun.append(None)
         time.sleep(0.01)
-        raise ValueError(artifact.name)
 
     artifacts = read_lock(EMBEDDED)
-    with pytest.raises(ValueError, match=artifacts[0].name):
-        side_by_side(load, artifacts)
-    assert len(begun) < len(artifacts)
+    with pytest.raises(ValueError, match="refused"), Builders() as builders:  # noqa: PT012
+        for artifact in artifacts:
+            builders.begin(artifact, build)
+        raise ValueError("refused")
+    assert 0 < len(begun) < len(artifacts)
+
+
+def test_the_largest_artifact_is_the_first() -> None:
+    ordered = largest_first(read_lock(EMBEDDED))
+    assert {artifact.name for artifact in ordered[:2]} == {"o200k_base", "o200k_harmony"}
+    assert sorted(artifact.name for artifact in ordered) == sorted(
+        artifact.name for artifact in read_lock(EMBEDDED)
+    )
