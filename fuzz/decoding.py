@@ -10,6 +10,7 @@ import itertools
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from fuzz.harness import Harness
+from service.core.alignment import Sizes
 from service.core.pieces import cut_parts, hold_back, pieces_of
 from service.core.policy import DecodeMode
 from service.core.utf8 import is_utf8, read_utf8
@@ -64,10 +65,9 @@ def faults_of(data: bytes) -> list[Fault]:
 class _Apart:
     """Ids that are indexes of parts: as much of a Tokenizer as holding back needs."""
 
-    decodes_apart = True
-
     def __init__(self, parts: Sequence[bytes]) -> None:
         self._parts = parts
+        self.sizes = Sizes(range(len(parts)), parts) if parts else None
 
     def byte_parts(self, ids: Sequence[int]) -> list[bytes]:
         return [self._parts[token_id] for token_id in ids]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
+from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from service.core.tokenizer import ControlSpan
 
@@ -32,6 +33,21 @@ class Offset(NamedTuple):
 
     start: int
     end: int
+
+
+class Sizes:
+    """The number of bytes of each id."""
+
+    def __init__(self, ids: Collection[int], tokens: Iterable[bytes]) -> None:
+        """`tokens` are those of `ids`, in their order. Takes 10 ms for 200,000 of them."""
+        table = array("I", [0]) * (max(ids) + 1)
+        for token_id, size in zip(ids, map(len, tokens), strict=True):
+            table[token_id] = size
+        self._size_of = table.__getitem__
+
+    def of(self, ids: Iterable[int]) -> list[int]:
+        """The numbers of bytes of `ids`."""
+        return list(map(self._size_of, ids))
 
 
 class Measure:

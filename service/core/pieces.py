@@ -34,7 +34,7 @@ def hold_back(tokenizer: Tokenizer, ids: Sequence[int], parts: Sequence[bytes]) 
     is given before it is held back, and a word of several pieces stays whole.
     """
     ends = _character_ends(parts)
-    if tokenizer.decodes_apart:
+    if tokenizer.sizes is not None:
         place = max(index for index, whole in enumerate(ends) if whole)
         return Held(sum(map(len, parts[:place])), len(ids) - place)
     joined = b"".join(parts)

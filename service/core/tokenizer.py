@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkab
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from service.core.alignment import Alignment
+    from service.core.alignment import Alignment, Sizes
 
 Coverage = Literal["every_byte", "unknown_token"]
 RoundTrip = Literal["exact", "normalizing", "lossy"]
@@ -64,9 +64,12 @@ class Tokenizer(Protocol):
     """The id that stands for text outside the vocabulary, if there is one."""
     pair_frame: PairFrame | None
     """How the post-processor frames two texts; None where it frames no pairs."""
-    decodes_apart: bool
-    """Whether an id's bytes are the same whatever stands before and after it."""
     facts: Facts
+
+    @property
+    def sizes(self) -> Sizes | None:
+        """The number of bytes of each id; None where what stands around an id decides, too."""
+        ...
 
     def encode(self, text: str) -> list[int]:
         """Content ids with every control spelling read as ordinary text."""

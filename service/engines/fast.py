@@ -16,7 +16,6 @@ from service.core.alignment import ByteAlignment
 from service.core.faults import is_fault
 from service.core.tokenizer import ID_BYTES
 from service.engines.builders import engine_version
-from service.formats._common import Sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,12 +65,11 @@ class FastTokenizer:
         self.frame = reference.frame
         self.pair_frame = reference.pair_frame
         self.unknown_id = reference.unknown_id
-        self.decodes_apart = reference.decodes_apart
+        self.sizes = reference.sizes
         self.facts = reference.facts
         self.encode_special = reference.encode_special
         self.encode_spans = reference.encode_spans
         self._exact = reference.facts.round_trip == "exact"
-        self._sizes = Sizes(reference.vocabulary)
         self.find_controls = reference.find_controls
         self.decode_bytes = reference.decode_bytes
         self.byte_parts = reference.byte_parts
@@ -123,10 +121,10 @@ class FastTokenizer:
         Where something is between the text and its bytes, such as a normalizer or a blank put in
         front, only the reference knows what each id stands for.
         """
-        if not spans and self.decodes_apart:
+        if not spans and self.sizes is not None:
             ids = self.encode(text)
             if self._exact or self.decode_bytes(ids) == text.encode():
-                return ByteAlignment(text, ids, self._sizes.of(ids))
+                return ByteAlignment(text, ids, self.sizes.of(ids))
         return self.reference.align(text, spans)
 
     def _is_sample(self, text: str) -> bool:

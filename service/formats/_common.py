@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import secrets
-from array import array
 from collections import Counter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -118,25 +116,6 @@ def stand_in(spelling: str) -> str:
 
 _YI_SYLLABLES = (0xA000, 1165)
 """First code point, and how many there are."""
-
-
-class Sizes:
-    """The number of bytes of each id, for alignments; made when first asked for."""
-
-    def __init__(self, vocabulary: Callable[[], Mapping[int, bytes]]) -> None:
-        self._vocabulary = vocabulary
-
-    def of(self, ids: Sequence[int]) -> list[int]:
-        """The numbers of bytes of `ids`."""
-        return list(map(self._table.__getitem__, ids))
-
-    @functools.cached_property
-    def _table(self) -> Sequence[int]:
-        vocabulary = self._vocabulary()
-        table = array("I", bytes(4 * (max(vocabulary) + 1)))
-        for token_id, token in vocabulary.items():
-            table[token_id] = len(token)
-        return table
 
 
 def checked_parts(ids: Sequence[int], part_of: Callable[[int], Part]) -> list[Part]:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import regex
 
-from service.core.alignment import ByteAlignment
+from service.core.alignment import ByteAlignment, Sizes
 from service.core.pair_merge import merge_pairs
 from service.core.spelling import Finders, encode_stretches
 from service.core.tokenizer import Facts, Frame
 from service.errors import EngineLimit
 from service.formats import Format, FormatError, Options
-from service.formats._common import Sizes, Template, checked_parts, roles_by_spelling
+from service.formats._common import Template, checked_parts, roles_by_spelling
 from service.formats._minbpe_model import BYTES, Model, parse_model, refuse
 
 if TYPE_CHECKING:
@@ -125,8 +125,7 @@ class MinbpeTokenizer:
         self.frame = options.template.frame(self.controls) if options.template else Frame((), ())
         split = {"type": "Split", "pattern": model.pattern} if model.pattern else None
         self.pair_frame: PairFrame | None = None
-        self.decodes_apart = True
-        self._sizes = Sizes(self.vocabulary)
+        self.sizes = Sizes(self._bytes_of.keys(), self._bytes_of.values())
         self.unknown_id: int | None = None
         self.facts = Facts(
             library="tokenizer-service",
@@ -176,7 +175,7 @@ class MinbpeTokenizer:
     def align(self, text: str, spans: Sequence[ControlSpan]) -> Alignment:
         """The ids of `encode_spans`, aligned by their bytes."""
         ids = self.encode_spans(text, spans)
-        return ByteAlignment(text, ids, self._sizes.of(ids))
+        return ByteAlignment(text, ids, self.sizes.of(ids))
 
     def find_controls(self, text: str, allowed: frozenset[str] | None) -> list[ControlSpan]:
         """The special tokens' spellings in `text`."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sentencepiece
 
-from service.core.alignment import MarkedText, Offset, RangeAlignment
+from service.core.alignment import MarkedText, Offset, RangeAlignment, Sizes
 from service.core.spelling import SpellingFinder, encode_stretches, split_at
 from service.core.tokenizer import ControlSpan, Facts
 from service.formats import Format, FormatError, Options
@@ -81,7 +81,7 @@ class SentencePieceTokenizer:
         self._drops_all_blanks = normalizer.remove_extra_whitespaces
         self.frame: Frame = (options.template or Template()).frame(self.controls)
         self.pair_frame: PairFrame | None = None
-        self.decodes_apart = not self._drops_blank
+        self.sizes = None if self._drops_blank else Sizes(self._bytes.keys(), self._bytes.values())
         self.unknown_id: int | None = self._reference.unk_id()
         self.facts = _facts(model, self._reference, self.controls)
 

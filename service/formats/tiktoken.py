@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import msgspec
 import tiktoken
 
-from service.core.alignment import ByteAlignment
+from service.core.alignment import ByteAlignment, Sizes
 from service.core.faults import is_panic
 from service.core.spelling import Finders, encode_stretches
 from service.core.tokenizer import Facts, Frame
 from service.errors import EngineLimit
 from service.formats import Format, FormatError, Options
 from service.formats._common import (
-    Sizes,
     check_ids_distinct,
     check_no_prefix,
     check_spellings,
@@ -60,14 +59,16 @@ class TiktokenTokenizer:
             mergeable_ranks=ranks,
             special_tokens=options.special_tokens,
         )
+        specials = options.special_tokens
+        self.sizes = Sizes(
+            [*ranks.values(), *specials.values()], [*ranks, *map(str.encode, specials)]
+        )
         # It has made tables of its own, and keeps these hundred bytes a token to be pickled.
         ranks.clear()
         self._finders = Finders(options.special_tokens)
         self.controls: Mapping[str, int] = options.special_tokens
-        self._sizes = Sizes(self.vocabulary)
         self.frame = Frame((), ())
         self.pair_frame: PairFrame | None = None
-        self.decodes_apart = True
         self.unknown_id: int | None = None
         self.facts = Facts(
             library="tiktoken",
@@ -108,7 +109,7 @@ class TiktokenTokenizer:
     def align(self, text: str, spans: Sequence[ControlSpan]) -> Alignment:
         """The ids of `encode_spans`, aligned by their bytes."""
         ids = self.encode_spans(text, spans)
-        return ByteAlignment(text, ids, self._sizes.of(ids))
+        return ByteAlignment(text, ids, self.sizes.of(ids))
 
     def find_controls(self, text: str, allowed: frozenset[str] | None) -> list[ControlSpan]:
         """The special tokens' spellings in `text`."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from service.core.alignment import ByteAlignment
+from service.core.alignment import ByteAlignment, Sizes
 from service.core.tokenizer import ROLES, Facts
 from service.formats import Format, FormatError, Options
 from service.formats._byte_level import UTF8_BYTES, letters_to_bytes
-from service.formats._common import Sizes, checked_parts, roles_by_spelling
+from service.formats._common import checked_parts, roles_by_spelling
 from service.formats._decoding import ByteDecoding, byte_decoding, has_byte_pieces, uses
 from service.formats._definition import Definition, parse_definition, parse_object
 from service.formats._library import parts_by_pairs
@@ -55,8 +55,10 @@ class TokenizerJsonTokenizer:
         self.unknown_id = _unknown_id(definition)
         self.facts = _facts(definition, config, self, self._decoding)
         self.pair_frame = self._twins.pair_frame
-        self.decodes_apart = self._decoding is not None and not self._decoding.leading_blanks
-        self._sizes = Sizes(self.vocabulary)
+        decodes_apart = self._decoding is not None and not self._decoding.leading_blanks
+        self.sizes = (
+            Sizes(self._vocabulary.keys(), self._vocabulary.values()) if decodes_apart else None
+        )
         self.encode = self._twins.encode
         self.count = self._twins.count
         self.encode_special = self._twins.encode_special
@@ -66,10 +68,10 @@ class TokenizerJsonTokenizer:
 
     def align(self, text: str, spans: Sequence[ControlSpan]) -> Alignment:
         """The ids of `encode_spans`, aligned by bytes where they spell the text exactly."""
-        if self.decodes_apart:
+        if self.sizes is not None:
             ids = self.encode_spans(text, spans)
             if self.decode_bytes(ids) == text.encode():
-                return ByteAlignment(text, ids, self._sizes.of(ids))
+                return ByteAlignment(text, ids, self.sizes.of(ids))
         return self._twins.align(text, spans)
 
     def decode_bytes(self, ids: Sequence[int]) -> bytes:

@@ -72,7 +72,7 @@ class WordPieceTokenizer:
         )
         # A frame of one text, which the option is, says nothing of two.
         self.pair_frame: PairFrame | None = None
-        self.decodes_apart = False
+        self.sizes = None
         self.encode = self._twins.encode
         self.count = self._twins.count
         self.encode_special = self._twins.encode_special

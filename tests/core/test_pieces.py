@@ -139,7 +139,7 @@ def test_what_is_ready_never_changes_and_what_is_held_is_little(
 class Together:
     """A tokenizer of which nobody said that its ids decode apart, although these do."""
 
-    decodes_apart = False
+    sizes = None
 
     def __init__(self, parts: Sequence[bytes]) -> None:
         self._parts = parts

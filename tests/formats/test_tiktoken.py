@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from service.core.alignment import Unit
 from service.formats.tiktoken import (
     TiktokenOptions,
     TiktokenTokenizer,
@@ -83,3 +84,21 @@ def test_of_many_special_tokens_those_in_the_text_are_recognised() -> None:
         *b"<500>",
     ]
     assert tokenizer.encode("<007>") == list(b"<007>")
+
+
+def test_the_sizes_of_ids_are_known_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for with a first request, they held the event loop for a quarter of a second."""
+
+    def asked(_: TiktokenTokenizer) -> dict[int, bytes]:
+        raise AssertionError
+
+    monkeypatch.setattr(TiktokenTokenizer, "vocabulary", asked)
+    for path in FILES:
+        ranks = parse_ranks(path.read_bytes())
+        lengths = {rank: len(token) for token, rank in ranks.items()}
+        special = max(lengths) + 2  # and one that nothing has
+        options = TiktokenOptions(pattern=r"\w+|\W+", special_tokens={"<|é|>": special})
+        tokenizer = TiktokenTokenizer(ranks, options)
+        assert tokenizer.sizes.of(lengths) == list(lengths.values())
+        assert tokenizer.sizes.of([special]) == [6]
+        assert tokenizer.align("Hello", []).offsets(Unit.BYTE)[0].start == 0

@@ -158,7 +158,7 @@ def test_pieces_joined_are_the_text(name: str, everything: Catalog, *, skip: boo
 def test_a_piece_is_given_as_soon_as_nothing_can_change_it(name: str, everything: Catalog) -> None:
     """Of formats whose ids' bytes depend on no neighbour, only a cut character waits."""
     entry = everything.resolve(name)
-    if not entry.tokenizer.decodes_apart:
+    if entry.tokenizer.sizes is None:
         return
     replacing = Decoder(everything, name, mode=DecodeMode.REPLACE)
 
