@@ -8,6 +8,7 @@ import os
 import pathlib
 import resource
 import signal
+import socket
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,25 @@ def test_a_disk_that_is_full(artifacts: pathlib.Path) -> None:
         before = service.log()
         still_right(service, ids)
         assert service.log() == before
+        assert service.stop() == 0
+
+
+def test_more_connections_than_files_may_be_open(artifacts: pathlib.Path) -> None:
+    """The newest are closed; all others are answered, and so is who comes when there is place."""
+    with serving(artifacts) as service, contextlib.ExitStack() as connections:
+        ids = ids_of(service)
+        resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE, (64, 64))
+        opened = [
+            connections.enter_context(socket.create_connection(("127.0.0.1", service.port)))
+            for _ in range(200)
+        ]
+        with pytest.raises(httpx.TransportError):
+            ids_of(service)
+        opened[0].sendall(b"GET /healthz HTTP/1.1\r\nhost: here\r\n\r\n")
+        assert opened[0].recv(1024).startswith(b"HTTP/1.1 200 ")
+        connections.close()
+        wait_until(lambda: status(service, "/readyz") == 200)
+        still_right(service, ids)
         assert service.stop() == 0
 
 
