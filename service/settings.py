@@ -116,7 +116,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Seconds, Meta(description="How long a connection may wait before its first request.")
     ] = 10.0
     keep_alive_seconds: Annotated[
-        Seconds, Meta(description="How long a connection may be idle between two requests.")
+        Seconds,
+        Meta(
+            description="How long a connection may be idle between two requests, or read nothing "
+            "of an answer."
+        ),
     ] = 75.0
     drain_seconds: Annotated[
         Seconds,

@@ -32,6 +32,7 @@ class Lingering:
         self._loop = loop
         self._is_sending = is_sending
         self._bytes_left = _BYTES
+        self._unread = 0
         self.lingers = False
         self.write = transport.write
         self.abort = transport.abort
@@ -40,6 +41,11 @@ class Lingering:
     def is_closing(self) -> bool:
         """Whether no more may be written."""
         return self.lingers or self._transport.is_closing()
+
+    def takes_something(self) -> bool:
+        """Whether the client read some of what waits for it since this was last asked."""
+        before, self._unread = self._unread, self._transport.get_write_buffer_size()
+        return self._unread < before
 
     def close(self) -> None:
         """Close when all is written, and the client has had time to stop sending."""

@@ -1,28 +1,23 @@
 """HTTP/1.1 on one connection: uvicorn's protocol, with bounds that it lacks and a quick way.
 
-uvicorn bounds neither the size of a request's head nor the time that a head, a body or a first
-request may take. Here a connection has a deadline in each of these states, and one watch for all
-connections closes those that miss theirs. A plain request that arrived whole is answered at once
-(service/api/quick.py); every other goes uvicorn's way through ASGI.
+uvicorn bounds neither the size of a request's head nor any time (service/server/patience.py). A
+plain request that arrived whole is answered at once (service/api/quick.py); every other goes
+uvicorn's way through ASGI.
 """
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.api.engine import GONE
 from service.errors import HeadersTooLarge, MalformedRequest
 from service.server import offers
 from service.server.held import Held
-from service.server.lingering import Lingering
+from service.server.patience import Patience
 
 if TYPE_CHECKING:
-    import asyncio
-
     from service.errors import RequestError
     from service.server.rules import Rules
 
@@ -34,32 +29,19 @@ class _NoMoreError(Exception):
     """Nothing more is read of this connection."""
 
 
-class Protocol(HttpToolsProtocol):
+class Protocol(Patience):
     """One connection. Everything here is called on the event loop."""
 
     def __init__(self, *, rules: Rules, **of_uvicorn: Any) -> None:  # noqa: ANN401 - uvicorn's own
-        super().__init__(**of_uvicorn)
-        self._rules = rules
-        self.deadline = math.inf
-        """Time of the loop after which the watch closes this connection."""
-        self._in_head = self._in_body = self._begins = False
+        super().__init__(rules=rules, **of_uvicorn)
         self._drained_bytes = 0
-        # Whether the data in hand ended a head or a message or brought a part of a body, and how
-        # many bytes came since some did: of a head, of what surrounds chunks, of blank lines.
-        self._refused, self._advances, self._idle_bytes = False, False, 0
-        # A request for work is held back until it is whole: in pieces, ASGI costs twice as much.
-        # A small one is answered at once, one for each piece of data: the others take turns.
+        self._idle_bytes = 0
+        """How many bytes came since some advanced: of a head, of what surrounds chunks, of blank
+        lines."""
         self.held: Held | None = None
         """A request for work is held back until it is whole: in pieces, ASGI costs twice as much.
         A small one is answered at once, one for each piece of data: the others take turns."""
         self._may_answer = self._only_parses = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a first request, no longer than an idle connection may."""
-        super().connection_made(transport)
-        self._lingering = Lingering(transport, self.loop, lambda: self._in_body or self._refused)
-        self.transport = cast("asyncio.Transport", self._lingering)  # all that uvicorn uses of one
-        self.deadline = self.loop.time() + self._rules.idle_seconds
 
     def data_received(self, data: bytes | memoryview) -> None:
         """Parse what came, answer or pass on what is whole, and set the next deadline."""
@@ -88,20 +70,6 @@ class Protocol(HttpToolsProtocol):
             self._refuse(HeadersTooLarge(self._rules.max_head_bytes))
         else:
             self._set_deadline()
-
-    def _set_deadline(self) -> None:
-        """Say how long is waited for what comes next."""
-        now = self.loop.time()
-        if self._in_body:
-            self.deadline = now + self._rules.body_idle_seconds
-        elif self._in_head:
-            if self._begins:
-                self._begins = False
-                self.deadline = now + self._rules.head_seconds
-        elif self.cycle is not None and not self.cycle.response_complete:
-            self.deadline = math.inf
-        elif self._advances:  # blank lines keep no connection
-            self.deadline = now + self._rules.keep_alive_seconds
 
     def on_message_begin(self) -> None:
         """A request's first byte."""
@@ -229,13 +197,6 @@ class Protocol(HttpToolsProtocol):
             super().shutdown()
         super().on_message_complete()
 
-    def on_response_complete(self) -> None:
-        """Wait for the next request; the watch takes the place of uvicorn's timer."""
-        super().on_response_complete()
-        self._unset_keepalive_if_required()
-        self._advances = True
-        self._set_deadline()
-
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget what was held for it."""
         self._let_go()
@@ -250,14 +211,6 @@ class Protocol(HttpToolsProtocol):
         """Hold back no longer what was begun: the process is about to refuse what was not."""
         if self.held is not None:
             self._start_cycle()
-
-    def expire(self) -> None:
-        """The deadline is past: nobody is waited for any longer, but for an answer of ours."""
-        cycle = self.cycle
-        if self.pipeline or not (cycle is None or cycle.response_complete or cycle.more_body):
-            self.deadline = self.loop.time() + self._rules.head_seconds
-        else:
-            self._lingering.abort()
 
     def _refuse(self, error: RequestError) -> None:
         """Answer what is no request, and read no further."""

@@ -35,6 +35,9 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture
-def connection(runner: asyncio.Runner, catalog: Catalog) -> Connection:
-    """Such a connection, to the catalog of the module's own tests."""
-    return runner.run(connect(catalog))
+def connection(runner: asyncio.Runner, catalog: Catalog) -> Iterator[Connection]:
+    """Such a connection, to the catalog of the module's own tests; lost when the test ends."""
+    made = runner.run(connect(catalog))
+    yield made
+    made.lose()
+    runner.run(made.turn())

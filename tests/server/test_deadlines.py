@@ -97,6 +97,38 @@ def test_our_own_work_has_no_deadline(runner: asyncio.Runner, connection: Connec
     connection.lasts(KEPT)
 
 
+@pytest.mark.parametrize("times", [1, 3], ids=["one", "pipelined"])
+def test_a_client_that_reads_no_answer(
+    runner: asyncio.Runner, connection: Connection, times: int
+) -> None:
+    connection.transport.unread = 100_000
+    connection.intake.pause_writing()
+    connection.send(post() * times)
+    runner.run(connection.turn())
+    assert connection.answers() == 0
+    connection.lasts(KEPT)
+    connection.lose()
+    runner.run(connection.turn())
+    assert connection.answers() == 0
+
+
+def test_a_client_that_reads_slowly(runner: asyncio.Runner, connection: Connection) -> None:
+    connection.send(SLOWLY)
+    runner.run(connection.turn())
+    connection.transport.unread = 100_000
+    connection.intake.pause_writing()
+    connection.finish.set()
+    runner.run(connection.turn())
+    for _ in range(5):
+        assert not connection.after(KEPT - 0.5)
+        connection.transport.unread -= 1
+        assert not connection.after(1)
+    connection.intake.resume_writing()
+    runner.run(connection.turn())
+    assert connection.answers() == 1
+    connection.lasts(KEPT)
+
+
 MORE = {
     "a whole request": SLOWLY,
     "half a head": post()[:10],

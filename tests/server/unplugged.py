@@ -52,12 +52,17 @@ class Transport:
 
     def __init__(self) -> None:
         self.written = b""
+        self.unread = 0
+        """Bytes that the client did not read yet, which is for the test to say."""
         self.ended = self.closing = self.aborted = self.paused = False
 
     def write(self, data: bytes) -> None:
         assert not self.ended, "an error in uvloop"
         assert not self.closing
         self.written += data
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
 
     def can_write_eof(self) -> bool:
         return True
@@ -131,6 +136,10 @@ class Connection:
                 break
             await asyncio.sleep(0.001)
         return self.transport.written
+
+    def lose(self) -> None:
+        """The transport says that nothing more can be sent."""
+        self.intake.connection_lost(ConnectionAbortedError())
 
     def answers(self) -> int:
         return self.transport.written.count(b"HTTP/1.1 200 ")
