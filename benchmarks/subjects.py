@@ -64,6 +64,11 @@ def bare_reference(names: Sequence[str]) -> Spec:
     )
 
 
+def floor(name: str) -> Spec:
+    """The least that can answer large texts for one artifact."""
+    return Spec("floor", (sys.executable, f"{_APPS}/floor.py", "{port}", name))
+
+
 def litestar() -> Spec:
     """An idiomatic Litestar handler with tiktoken."""
     return Spec("Litestar", (sys.executable, *_UVICORN, "litestar_tiktoken:app"))

@@ -1,8 +1,13 @@
-"""Rows 5 and 6: what is left of the engine's speed once the service is around it."""
+"""Rows 5 and 6: what is left of the engine's speed once the service is around it.
+
+And how much could be left at the most: the floor reads the same bodies, and does nothing else.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +18,7 @@ from benchmarks import subjects, texts
 from benchmarks.bench import warmed
 from benchmarks.client import is_fast
 from benchmarks.goals import goals_of
-from benchmarks.measure import CannotRunError, Sample, Series, compared, interleaved
+from benchmarks.measure import CannotRunError, Sample, Series, compared, interleaved, ratios
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,18 +48,24 @@ def _against_raw(bench: Bench, row: int, kind: str) -> Iterator[Outcome]:
         for bodies in (texts.single(_TOKENIZER, chosen), texts.packed(_TOKENIZER, chosen))
     )
     service = bench.fleet.get(subjects.service())
+    floor = bench.fleet.get(subjects.floor(_TOKENIZER))
     warmed(service, load)
+    warmed(floor, load)
     library = "fastokens" if is_fast(service, _TOKENIZER) else "tiktoken"
     seconds = 2 * bench.plan.long_seconds
     takers = {
         "JSON": functools.partial(loads.run, service, load, seconds),
+        "JSON, floor": functools.partial(loads.run, floor, load, seconds),
         "MessagePack": functools.partial(loads.run, service, packed, seconds),
+        "MessagePack, floor": functools.partial(loads.run, floor, packed, seconds),
         "raw": functools.partial(_raw, bench.fleet, (library, kind), load, seconds),
     }
     raced = interleaved(takers, bench.plan.rounds)
     raw = Series(f"{library} in process", raced["raw"].samples)
     for wanted in goals_of(row):
-        yield compared(wanted, raced[wanted.part], raw)
+        outcome = compared(wanted, raced[wanted.part], raw)
+        floors = statistics.median(ratios(raced[f"{wanted.part}, floor"], raw))
+        yield dataclasses.replace(outcome, other=f"{outcome.other}; floor: {floors:.2f}")
 
 
 def _raw(fleet: Fleet, call: tuple[str, str], load: Load, seconds: float) -> Sample:
