@@ -58,6 +58,8 @@ def test_offsets_are_measured_in_any_order(text: str, unit: Unit, places: list[i
 def test_the_three_units(unit: Unit, expected: list[int]) -> None:
     measure = Measure("a\u00e9\u20ac\U0001f389", unit)
     assert [measure.at(place) for place in range(5)] == expected
+    back = [measure.at(place) for place in reversed(range(5))]
+    assert repr(back) == repr(expected[::-1]), "whole numbers, as JSON shows them"
 
 
 # ---- ByteAlignment -----------------------------------------------------------------------------

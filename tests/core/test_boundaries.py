@@ -84,6 +84,14 @@ def test_what_is_far_after_the_window_does_not_matter(window: tuple[str, int, in
         assert list(cuts_before(changed, middle, brim)) == list(cuts_before(text, middle, brim))
 
 
+@pytest.mark.parametrize("seen", ["", " ", "  "])
+def test_a_blank_line_goes_on_where_that_can_be_seen(seen: str) -> None:
+    """Two characters after the window at most: the third may be the end of a blank line."""
+    text = f"a\n\nbc\n\n{seen}\nd"
+    sees_it = len(seen) < 2
+    assert next(iter(cuts_before(text, 0, 7))) == (3 if sees_it else 7)
+
+
 EXAMPLES = [
     ("One two.\n\nThree four five", ["One two.\n\n"]),
     ("One two.\n \t\n\n  Three four", ["One two.\n \t\n\n"]),
@@ -104,6 +112,58 @@ EXAMPLES = [
 def test_examples(text: str, kept: list[str]) -> None:
     first = next(iter(cuts_before(text, 0, len(text) - 1)))
     assert [text[:first]] == kept
+
+
+@pytest.mark.parametrize("end", [*LINE_ENDS, "\r\n"], ids=ascii)
+def test_every_line_end(end: str) -> None:
+    assert next(iter(cuts_before(f"a b{end}c d", 0, 6))) == len(f"a b{end}")
+
+
+@pytest.mark.parametrize("closer", ["", *CLOSERS, '"', "'"], ids=ascii)
+def test_every_end_of_a_sentence(closer: str) -> None:
+    for stop in ".!?\u2026":
+        head = f"A b{stop}{closer} "
+        assert next(iter(cuts_before(f"{head}C d e f", 0, len(head) + 5))) == len(head), stop
+        assert next(iter(cuts_before(f"{head}c d e f", 0, len(head) + 5))) == len(head) + 4
+    for stop in "\u3002\uff01\uff1f\uff61":
+        closed = closer if closer in CLOSERS else ""
+        head = f"A b{stop}{closed}"
+        assert next(iter(cuts_before(f"{head}c d e f", 0, len(head) + 5))) == len(head), stop
+
+
+@pytest.mark.parametrize("closer", CLOSERS, ids=ascii)
+def test_a_mark_that_closes_a_sentence_stays_with_it(closer: str) -> None:
+    """It may stand right after the window, where a rule sees it."""
+    for before in ("", closer):
+        head = f"A. b\u3002{before}"
+        assert next(iter(cuts_before(f"{head}{closer}c", 0, len(head)))) == len("A. ")
+        assert next(iter(cuts_before(f"{head}c", 0, len(head)))) == len(head)
+
+
+LIMITS = {
+    "blanks in a blank line": (64, "a\n\n", "b\n", " ", "\n", "c"),
+    "marks after a sentence": (8, "A. ", "B.", ")", " ", "C"),
+    "blanks after a sentence": (16, "A. ", "B.", " ", "", "C"),
+    "marks after a wide stop": (8, "A. ", "\u4e00\u3002", "\u300d", "", "\u4e00"),
+}
+"""How many of the third string may stand between the others, so that the text is cut before the
+last; where there is one more, it is cut after the first."""
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_how_far_a_rule_looks_back(name: str) -> None:
+    most, first, second, repeated, third, rest = LIMITS[name]
+    fitting = first + second + repeated * most + third
+    assert next(iter(cuts_before(fitting + rest, 0, len(fitting)))) == len(fitting)
+    beyond = first + second + repeated * (most + 1) + third
+    assert next(iter(cuts_before(beyond + rest, 0, len(beyond)))) == len(first)
+
+
+def test_how_far_a_rule_looks_for_another_blank_line() -> None:
+    """The place after the first one is a paragraph's end where the second is too far off."""
+    for blanks, first_two in ((64, [68, 68]), (65, [3, 69])):
+        text = "a\n\n" + " " * blanks + "\nb"
+        assert list(cuts_before(text, 0, len(text) - 1))[:2] == first_two, blanks
 
 
 @pytest.mark.parametrize("text", ["can't", "3.14", "1,000", "a.b"])
@@ -167,6 +227,15 @@ def test_the_work_grows_with_the_window_alone(run: str) -> None:
     text = run * (1_000_000 // len(run)) + "x"
     cuts = list(cuts_before(text, 0, len(text) - 1))
     assert all(0 < cut < len(text) for cut in cuts)
+
+
+@pytest.mark.timeout(10)
+def test_a_window_late_in_a_long_text_costs_what_an_early_one_does() -> None:
+    """Else cutting a text without any boundary would take the square of its length."""
+    text = "a" * 2_000_000
+    for place in (0, 1_000_000, len(text) - 20):
+        for _ in range(500):
+            assert list(cuts_before(text, place, place + 10)) == []
 
 
 PINNED = {

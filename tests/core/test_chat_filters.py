@@ -14,7 +14,8 @@ from jinja2 import filters
 
 from service.core.chat import ChatTemplate
 from service.core.chat_filters import tojson, traced_indent, traced_title, traced_tojson
-from service.core.provenance import TEMPLATE, USER, Traced, own, traced_values, writers_of
+from service.core.chat_limits import LimitError, begin_run
+from service.core.provenance import TEMPLATE, UNKNOWN, USER, Traced, own, traced_values, writers_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,6 +49,40 @@ def test_tojson_is_pythons(value: Any, options: dict[str, Any]) -> None:
     traced = traced_tojson(traced_values(value, USER), **options)
     assert traced == expected
     assert len(writers_of(traced)) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "options"),
+    [
+        (["a" * 10_000] * 10_000, {}),
+        (["a" * 10_000] * 10_000, {"separators": (",", ":")}),
+        ([1] * 200_000, {"indent": 900}),
+        ([1] * 200_000, {"indent": "-" * 900}),
+        ([1] * 200_000, {"separators": ("-" * 900, ":")}),
+    ],
+    ids=["texts", "texts in chunks", "indents", "indents of letters", "separators"],
+)
+def test_json_of_more_characters_than_any_text_has_is_not_written(
+    value: Any, options: dict[str, Any]
+) -> None:
+    """100 and 180 million characters, of what takes little memory itself."""
+    begin_run()
+    for write in (tojson, traced_tojson):
+        with pytest.raises(LimitError):
+            write(value, **options)
+
+
+def test_sorted_keys_keep_their_writers() -> None:
+    value = {own("b"): Traced("1", USER), Traced("a", USER): own("2")}
+    written = traced_tojson(value, separators=(",", ":"), sort_keys=True)
+    assert written == '{"a":"2","b":"1"}'
+    assert writers_of(written) == b"tuuutttttttttuuut"
+
+
+def test_an_option_that_could_pass_for_a_string_leaves_no_text_to_the_template() -> None:
+    written = traced_tojson(traced_values(["x"], USER), indent=own('"'))
+    assert written == '[\n""x"\n]'
+    assert writers_of(written) == UNKNOWN * len(written)
 
 
 def test_an_indent_of_many_letters() -> None:

@@ -87,3 +87,41 @@ def test_the_ends_of_a_text() -> None:
         assert graphemes.is_boundary(len(text))
     assert not Graphemes("\r\n").is_boundary(1)
     assert Graphemes("\n\r").is_boundary(1)
+
+
+# ---- work --------------------------------------------------------------------------------------
+
+
+class Watched(Graphemes):
+    """Notes how many clusters it has looked for, and how far."""
+
+    found = 0
+
+    def _end_of_cluster(self, start: int) -> int:
+        self.found += 1
+        return super()._end_of_cluster(start)
+
+
+def test_a_question_is_answered_from_its_neighbourhood() -> None:
+    text = "\u00e9" * 10_000
+    graphemes = Watched(text)
+    for place in (9_999, 5_000, 5_001, 1):
+        assert graphemes.is_boundary(place)
+        assert graphemes.end_after(place) == place + 1, "this one is remembered"
+    assert graphemes.found == 4
+    assert graphemes._marks == [0], "short walks are not worth remembering"
+
+
+@pytest.mark.parametrize("head", ["", "ab"])
+def test_a_text_without_sure_boundaries_is_walked_once(head: str) -> None:
+    """From then on a question costs the 32 clusters since a mark at most, in any order."""
+    clusters = 3_000
+    text = head + "\U0001f1e9\U0001f1ea" * clusters
+    graphemes = Watched(text)
+    assert not graphemes.is_boundary(len(text) - 1)
+    assert graphemes.found <= clusters + 2
+    graphemes.found = 0
+    places = [*range(len(head), len(text), 97), *range(len(text) - 1, len(head), -97)]
+    for place in places:
+        assert graphemes.is_boundary(place) is ((place - len(head)) % 2 == 0)
+    assert graphemes.found <= 32 * len(places)

@@ -73,6 +73,13 @@ def test_the_last_piece_has_the_sign_for_what_is_cut() -> None:
     assert pieces_of([b""], DecodeMode.STRICT) == [""]
 
 
+def test_strict_pieces_replace_nothing() -> None:
+    """Whoever asks has looked before; if not, no sign may hide it."""
+    for parts in ([b"a", b"\xff"], [b"\xf0\x9f"]):
+        with pytest.raises(UnicodeDecodeError):
+            pieces_of(parts, DecodeMode.STRICT)
+
+
 @property_settings(200)
 @given(PARTS, st.integers(0, 40))
 def test_parts_cut_to_a_size(parts: list[bytes], size: int) -> None:
@@ -188,3 +195,7 @@ def test_of_a_long_stream_the_end_alone_is_tried() -> None:
     parts = [b"a", *[b""] * 300]
     tokenizer = cast("Tokenizer", Together(parts))
     assert hold_back(tokenizer, range(301), parts) == Held(0, 301)
+    for empty, expected in ((255, Held(1, 256)), (256, Held(0, 258))):
+        parts = [b"x", b"a", *[b""] * empty]
+        tokenizer = cast("Tokenizer", Together(parts))
+        assert hold_back(tokenizer, range(len(parts)), parts) == expected

@@ -42,6 +42,27 @@ def test_leftmost_then_longest(text: str, spellings: set[str]) -> None:
     assert finder.may_hold(text) or not expected
 
 
+LONG = 16_000
+"""Characters after which more first characters are looked at than the texts here have."""
+
+
+@property_settings(300)
+@given(TEXTS, SPELLINGS)
+def test_no_spelling_is_missed_in_a_long_text(text: str, spellings: set[str]) -> None:
+    """There a look at what follows each first character may save the search."""
+    finder = SpellingFinder(spellings)
+    expected = found_slowly(text, spellings)
+    assert finder.find(text + "." * LONG) == expected
+    assert finder.count(text + "." * LONG) == len(expected)
+
+
+def test_a_spelling_right_after_its_own_first_character() -> None:
+    for before in ("<", "<<", "<<<"):
+        text = f"{before}<|a|>" + "." * LONG
+        span = ControlSpan(len(before), len(before) + 5, "<|a|>")
+        assert SpellingFinder(["<|a|>"]).find(text) == [span]
+
+
 def test_a_text_without_a_first_character_is_known_to_hold_none() -> None:
     few, many = SpellingFinder(["<a>", "|b|"]), SpellingFinder(["<", "|", ">", "a"])
     assert not few.may_hold("plain, a > b")
@@ -71,6 +92,13 @@ def test_a_narrower_set_is_a_search_of_its_own(
     assert finders.find(text, None) == found_slowly(text, spellings)
     for _ in range(2):  # the second time it is known
         assert finders.find(text, allowed) == found_slowly(text, allowed)
+
+
+def test_finders_of_sets_that_a_caller_sends_are_not_kept_without_end() -> None:
+    finders = Finders(["<a>"])
+    for number in range(300):
+        assert finders.find("<a>", frozenset({"<a>", f"<{number}>"})) == [ControlSpan(0, 3, "<a>")]
+    assert finders._narrow.cache_info().currsize == 256
 
 
 def test_nothing_is_allowed() -> None:
