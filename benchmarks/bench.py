@@ -55,7 +55,7 @@ QUICK = Plan(
     trials=3,
     megabytes=18,
     certifies=False,
-    limit_seconds=95,
+    limit_seconds=80,
 )
 FULL = Plan(
     rounds=5,
