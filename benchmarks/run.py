@@ -86,7 +86,10 @@ def run(arguments: argparse.Namespace) -> list[Outcome]:
     os.sched_setaffinity(0, {cores.load})
     outcomes = []
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, Fleet(cores, Path(folder)) as fleet:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Fleet(cores, Path(folder), hurries=arguments.quick) as fleet,
+    ):
         bench = Bench(plan, fleet, Path(folder))
         for number in sorted(arguments.rows, key=BY_WEIGHT.index):
             spent = time.monotonic() - started

@@ -57,7 +57,9 @@ class Running:
 class Fleet:
     """The servers of one run: started when first asked for, all stopped at its end."""
 
-    def __init__(self, cores: Cores, folder: Path) -> None:
+    def __init__(self, cores: Cores, folder: Path, *, hurries: bool = False) -> None:
+        """`hurries`: servers may start on both cores, and libraries may count these."""
+        self._hurries = hurries
         self._cores = cores
         self._folder = folder
         self._running: dict[Spec, Running] = {}
@@ -73,7 +75,8 @@ class Fleet:
         """The running server, started now if it is not running yet. Raises CannotRunError."""
         running = self._running.get(spec)
         if running is None or running.process.poll() is not None:
-            self._running[spec] = running = self.start(spec)
+            self._running[spec] = running = self.start(spec, both_cores=self._hurries)
+            self._pin(running)
             usage.settle(running.pids, 20.0)
         return running
 
@@ -110,6 +113,12 @@ class Fleet:
         if self._running.get(running.spec) is running:
             del self._running[running.spec]
         _stop(running.process)
+
+    def _pin(self, running: Running) -> None:
+        """Keep a server on its core from now on."""
+        for pid in running.pids:
+            for thread in usage.threads(pid):
+                os.sched_setaffinity(thread, {self._cores.server})
 
     def on_server_core(self) -> contextlib.AbstractContextManager[None]:
         """A child begun here runs on the server's core from its first instruction."""

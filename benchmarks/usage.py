@@ -25,6 +25,11 @@ def family(pid: int) -> list[int]:
     return pids
 
 
+def threads(pid: int) -> list[int]:
+    """The threads of a process."""
+    return [int(thread.name) for thread in (_PROC / str(pid) / "task").iterdir()]
+
+
 def cpu_seconds(pids: Iterable[int]) -> float:
     """CPU time of these processes since they began, threads that ended included.
 

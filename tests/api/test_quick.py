@@ -11,7 +11,7 @@ import pytest
 
 from service.api.plain import INLINE_BODY_BYTES, QUICK_INLINE_BODY_BYTES
 from service.catalog.probes import PROBES
-from service.formats.sentencepiece import _QUICK_BYTES
+from service.formats.sentencepiece import _LONGEST, _QUICK_BYTES
 from service.settings import Settings
 from tests.server.talking import COUNT, TEXT, head, of_size, post, post_chunked, running
 from tests.server.watching import wait_until
@@ -202,10 +202,11 @@ def test_other_bodies_that_are_wrong(ways: Ways, body: bytes) -> None:
     [
         ("cl100k_base", "", QUICK_INLINE_BODY_BYTES),
         ("t5-base", "", _QUICK_BYTES),
+        ("t5-base", _LONGEST, INLINE_BODY_BYTES),
         ("all-minilm-l6-v2", "", INLINE_BODY_BYTES),
         ("o200k_base", "'\u017f", INLINE_BODY_BYTES),
     ],
-    ids=["fast", "SentencePiece", "slow", "exception"],
+    ids=["fast", "SentencePiece", "SentencePiece's longest", "slow", "exception"],
 )
 def test_bodies_around_the_bound(
     ways: Ways, tokenizer: str, start: str, bound: int, more: int, *, whole: bool
