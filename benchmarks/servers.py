@@ -76,7 +76,8 @@ class Fleet:
         running = self._running.get(spec)
         if running is None or running.process.poll() is not None:
             self._running[spec] = running = self.start(spec, both_cores=self._hurries)
-            self._pin(running)
+            if self._hurries:
+                self._pin(running)
             usage.settle(running.pids, 20.0)
         return running
 
@@ -118,7 +119,8 @@ class Fleet:
         """Keep a server on its core from now on."""
         for pid in running.pids:
             for thread in usage.threads(pid):
-                os.sched_setaffinity(thread, {self._cores.server})
+                with contextlib.suppress(ProcessLookupError):  # it has ended
+                    os.sched_setaffinity(thread, {self._cores.server})
 
     def on_server_core(self) -> contextlib.AbstractContextManager[None]:
         """A child begun here runs on the server's core from its first instruction."""

@@ -15,19 +15,20 @@ _CPUCLOCK_SCHED = 2
 """linux/posix-timers.h: the clock of a process that counts what the scheduler gave it."""
 
 
+def threads(pid: int) -> list[int]:
+    """The threads of a process."""
+    return [int(thread.name) for thread in (_PROC / str(pid) / "task").iterdir()]
+
+
 def family(pid: int) -> list[int]:
     """A process and all that descend from it."""
     pids = [pid]
     for parent in pids:
         with contextlib.suppress(OSError):
-            for thread in (_PROC / str(parent) / "task").iterdir():
-                pids += map(int, (thread / "children").read_text().split())
+            for thread in threads(parent):
+                children = _PROC / str(parent) / "task" / str(thread) / "children"
+                pids += map(int, children.read_text().split())
     return pids
-
-
-def threads(pid: int) -> list[int]:
-    """The threads of a process."""
-    return [int(thread.name) for thread in (_PROC / str(pid) / "task").iterdir()]
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:

@@ -29,8 +29,9 @@ class Patience(HttpToolsProtocol):
         self.deadline = math.inf
         """Time of the loop after which the watch closes this connection."""
         self._in_head = self._in_body = self._begins = False
-        # Whether the data in hand ended a head or a message or brought a part of a body.
-        self._refused = self._advances = False
+        self._refused = False
+        self._advances = False
+        """Whether the data in hand ended a head or a message or brought a part of a body."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a first request, no longer than an idle connection may."""
