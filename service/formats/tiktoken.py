@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import binascii
+import functools
+import itertools
 import re
 import string
 from typing import TYPE_CHECKING
@@ -25,7 +27,7 @@ from service.formats._common import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from service.core.alignment import Alignment
     from service.core.tokenizer import ControlSpan, PairFrame
@@ -48,25 +50,44 @@ class TiktokenOptions(Options, frozen=True):
     """Spelling to id; may be empty."""
 
 
-class TiktokenTokenizer:
-    """A tiktoken.Encoding that was built from verified ranks, never from a download."""
+class Ranks:
+    """What artifacts of the same ranks and pattern have in common, and is made once for them."""
 
-    def __init__(self, ranks: dict[bytes, int], options: TiktokenOptions) -> None:
-        """`ranks` are used up."""
-        self._encoding = tiktoken.Encoding(
-            name="pinned",
-            pat_str=options.pattern,
-            mergeable_ranks=ranks,
-            special_tokens=options.special_tokens,
+    def __init__(self, ranks: dict[bytes, int], pattern: str) -> None:
+        """`ranks` are used up. Raises ValueError for a pattern that tiktoken can't use."""
+        self.encoding = tiktoken.Encoding(
+            name="pinned", pat_str=pattern, mergeable_ranks=ranks, special_tokens={}
         )
-        specials = options.special_tokens
-        self.sizes = Sizes(
-            [*ranks.values(), *specials.values()], [*ranks, *map(str.encode, specials)]
-        )
+        self.sizes = Sizes(ranks.values(), ranks)
         # It has made tables of its own, and keeps these hundred bytes a token to be pickled.
         ranks.clear()
-        self._finders = Finders(options.special_tokens)
-        self.controls: Mapping[str, int] = options.special_tokens
+
+    def hold(self, token_id: int) -> bool:
+        """Whether an id is an ordinary token's."""
+        try:
+            self.encoding.decode_single_token_bytes(token_id)
+        except (KeyError, OverflowError):
+            return False
+        return True
+
+
+class TiktokenTokenizer:
+    """A tiktoken.Encoding that was built from verified ranks, never from a download.
+
+    It knows ordinary tokens alone: text is split at special tokens first, which is what the
+    library does, so artifacts that differ in these alone share it.
+    """
+
+    def __init__(self, ranks: Ranks, options: TiktokenOptions) -> None:
+        specials = options.special_tokens
+        self._encoding = ranks.encoding
+        self._special_bytes = {
+            token_id: spelling.encode() for spelling, token_id in specials.items()
+        }
+        special = self._special_bytes
+        self.sizes = Sizes(special.keys(), special.values(), ranks.sizes)
+        self._finders = Finders(specials)
+        self.controls: Mapping[str, int] = specials
         self.frame = Frame((), ())
         self.pair_frame: PairFrame | None = None
         self.unknown_id: int | None = None
@@ -79,7 +100,7 @@ class TiktokenTokenizer:
                 "post_processor": None,
                 "decoder": {"type": "Bytes"},
             },
-            roles=roles_by_spelling(options.special_tokens),
+            roles=roles_by_spelling(specials),
             coverage="every_byte",
             round_trip="exact",
         )
@@ -94,13 +115,7 @@ class TiktokenTokenizer:
 
     def encode_special(self, text: str) -> list[int]:
         """Content ids, every special token recognised."""
-        return _within_limits(self._encode_all_special, text)
-
-    def _encode_all_special(self, text: str) -> list[int]:
-        # Each call hands the library its set anew, a tenth of a millisecond for a thousand
-        # spellings, and those that are not in the text make no difference.
-        allowed = {span.spelling for span in self._finders.all.find(text)}
-        return self._encoding.encode(text, allowed_special=allowed, disallowed_special=())
+        return self.encode_spans(text, self._finders.all.find(text))
 
     def encode_spans(self, text: str, spans: Sequence[ControlSpan]) -> list[int]:
         """Content ids, the special tokens at `spans` recognised."""
@@ -118,29 +133,36 @@ class TiktokenTokenizer:
     def decode_bytes(self, ids: Sequence[int]) -> bytes:
         """The bytes of `ids`, joined. Raises InvalidTokenId."""
         try:
-            return self._encoding.decode_bytes(ids)
+            return b"".join(self._runs(ids))
         except (KeyError, OverflowError):
             # The library's message does not name the index; the slow way does.
             return b"".join(self.byte_parts(ids))
 
+    def _runs(self, ids: Sequence[int]) -> Iterator[bytes]:
+        """The bytes of each run of ordinary ids, and of each special token between them."""
+        special = self._special_bytes
+        for is_special, run in itertools.groupby(ids, special.__contains__):
+            if is_special:
+                yield from map(special.__getitem__, run)
+            else:
+                yield self._encoding.decode_bytes(list(run))
+
     def byte_parts(self, ids: Sequence[int]) -> list[bytes]:
         """The bytes of each id. Raises InvalidTokenId."""
-        return checked_parts(ids, self._encoding.decode_single_token_bytes)
+        return checked_parts(ids, self.token_bytes)
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes of one id."""
-        return self._encoding.decode_single_token_bytes(token_id)
+        special = self._special_bytes.get(token_id)
+        return self._encoding.decode_single_token_bytes(token_id) if special is None else special
 
     def vocabulary(self) -> Mapping[int, bytes]:
         """Every rank and special token."""
-        vocabulary = dict(self._special_bytes())
+        vocabulary = dict(self._special_bytes)
         # token_byte_values() is sorted by bytes and holds no id, encode_single_token gives it.
         for token in self._encoding.token_byte_values():
             vocabulary[self._encoding.encode_single_token(token)] = token
         return vocabulary
-
-    def _special_bytes(self) -> list[tuple[int, bytes]]:
-        return [(token_id, spelling.encode()) for spelling, token_id in self.controls.items()]
 
 
 def _within_limits(encode: Callable[[str], list[int]], text: str) -> list[int]:
@@ -208,18 +230,25 @@ def _parse_by_line(data: bytes) -> dict[bytes, int]:
     return ranks
 
 
-def build(files: Mapping[str, bytes], options: Options) -> TiktokenTokenizer:
-    """Build from a verified rank file. Raises FormatError."""
-    assert isinstance(options, TiktokenOptions)  # noqa: S101 - Format ties the two together
-    ranks = parse_ranks(files["ranks"])
-    check_spellings(options.special_tokens, taken=ranks.values())
-    check_no_prefix(options.special_tokens)
+@functools.lru_cache(maxsize=8)
+def _ranks_of(data: bytes, pattern: str) -> Ranks:
+    ranks = parse_ranks(data)
     try:
-        return TiktokenTokenizer(ranks, options)
+        return Ranks(ranks, pattern)
     except ValueError as error:
         # tiktoken reports a bad pattern as a ValueError that quotes it; the pattern is data of
         # the lock, not of a request, and its error is what a person needs.
         raise FormatError(f"option pattern: {error}") from None
+
+
+def build(files: Mapping[str, bytes], options: Options) -> TiktokenTokenizer:
+    """Build from a verified rank file. Raises FormatError."""
+    assert isinstance(options, TiktokenOptions)  # noqa: S101 - Format ties the two together
+    specials = options.special_tokens
+    ranks = _ranks_of(files["ranks"], options.pattern)
+    check_spellings(specials, taken=filter(ranks.hold, specials.values()))
+    check_no_prefix(specials)
+    return TiktokenTokenizer(ranks, options)
 
 
 FORMAT = Format(

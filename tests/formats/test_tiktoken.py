@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 import pytest
+import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.core.alignment import Unit
+from service.errors import InvalidTokenId
 from service.formats.tiktoken import (
+    Ranks,
     TiktokenOptions,
     TiktokenTokenizer,
     _parse_by_line,
     _parse_quickly,
+    build,
     parse_ranks,
 )
 from tests.locks import EMBEDDED
@@ -67,23 +73,66 @@ def test_the_quick_way_reads_nothing_that_the_slow_way_refuses(text: str) -> Non
         assert quickly == _parse_by_line(data)
 
 
+BYTES = {bytes([byte]): byte for byte in range(256)}
+
+
+def _tokenizer(
+    ranks: dict[bytes, int], pattern: str, special_tokens: dict[str, int]
+) -> TiktokenTokenizer:
+    options = TiktokenOptions(pattern=pattern, special_tokens=special_tokens)
+    return TiktokenTokenizer(Ranks(ranks, pattern), options)
+
+
 def test_a_tokenizer_keeps_no_second_copy_of_its_ranks() -> None:
-    ranks = {bytes([byte]): byte for byte in range(256)}
-    tokenizer = TiktokenTokenizer(ranks, TiktokenOptions(pattern=r"\s+|\S+", special_tokens={}))
+    ranks = dict(BYTES)
+    tokenizer = _tokenizer(ranks, r"\s+|\S+", {})
     assert not ranks
     assert tokenizer.decode_bytes(tokenizer.encode("a b")) == b"a b"
     assert len(tokenizer.vocabulary()) == 256
 
 
 def test_of_many_special_tokens_those_in_the_text_are_recognised() -> None:
-    ranks = {bytes([byte]): byte for byte in range(256)}
     special = {f"<{number:03}>": 300 + number for number in range(500)}
-    tokenizer = TiktokenTokenizer(ranks, TiktokenOptions(pattern=r".", special_tokens=special))
+    tokenizer = _tokenizer(dict(BYTES), r".", special)
     assert tokenizer.encode_special("a<007>b<499><500>") == [
         *(97, 307, 98, 799),
         *b"<500>",
     ]
     assert tokenizer.encode("<007>") == list(b"<007>")
+
+
+def test_artifacts_that_differ_in_special_tokens_alone_share_their_ranks() -> None:
+    """And none of them knows the other's special tokens."""
+    files = {
+        "ranks": b"".join(b"%b %d\n" % (b64encode(byte), rank) for byte, rank in BYTES.items())
+    }
+    first, second = (
+        build(files, TiktokenOptions(pattern=".", special_tokens=special))
+        for special in ({"<a>": 256}, {"<b>": 256, "<c>": 258})
+    )
+    assert first._encoding is second._encoding
+    assert first.encode_special("<a><b>") == [256, *b"<b>"]
+    assert second.encode_special("<a><b>") == [*b"<a>", 256]
+    assert (first.decode_bytes([256, 97]), second.decode_bytes([256, 97])) == (b"<a>a", b"<b>a")
+    with pytest.raises(InvalidTokenId):
+        first.decode_bytes([258])
+    assert (len(first.vocabulary()), len(second.vocabulary())) == (257, 258)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.sampled_from(["<|endoftext|>", "<|fim_prefix|>", "<|", "a", " ", "é", "😀"])))
+def test_special_tokens_are_what_they_are_to_the_library(parts: list[str]) -> None:
+    special = {"<|endoftext|>": 256, "<|fim_prefix|>": 300}
+    library = tiktoken.Encoding(
+        name="x", pat_str=r"\s+|\S+", mergeable_ranks=dict(BYTES), special_tokens=special
+    )
+    tokenizer = _tokenizer(dict(BYTES), r"\s+|\S+", special)
+    text = "".join(parts)
+    ids = library.encode(text, allowed_special="all")
+    assert tokenizer.encode_special(text) == ids
+    assert tokenizer.encode(text) == library.encode_ordinary(text)
+    assert tokenizer.decode_bytes(ids) == library.decode_bytes(ids)
+    assert tokenizer.byte_parts(ids) == library.decode_tokens_bytes(ids)
 
 
 def test_the_sizes_of_ids_are_known_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,8 +146,7 @@ def test_the_sizes_of_ids_are_known_from_the_start(monkeypatch: pytest.MonkeyPat
         ranks = parse_ranks(path.read_bytes())
         lengths = {rank: len(token) for token, rank in ranks.items()}
         special = max(lengths) + 2  # and one that nothing has
-        options = TiktokenOptions(pattern=r"\w+|\W+", special_tokens={"<|é|>": special})
-        tokenizer = TiktokenTokenizer(ranks, options)
+        tokenizer = _tokenizer(ranks, r"\w+|\W+", {"<|é|>": special})
         assert tokenizer.sizes.of(lengths) == list(lengths.values())
         assert tokenizer.sizes.of([special]) == [6]
         assert tokenizer.align("Hello", []).offsets(Unit.BYTE)[0].start == 0
