@@ -33,7 +33,7 @@ from golden_texts import TEXTS  # noqa: E402 - found by the line above
 from benchmarks import machine, subjects  # noqa: E402
 from service.api.operations import Call  # noqa: E402
 from service.api.operations.chunk import ChunkRequest, chunk  # noqa: E402
-from service.catalog.catalog import load_catalog  # noqa: E402
+from service.catalog.loading import load_catalog  # noqa: E402
 from service.core.budget import BudgetedText, Plan  # noqa: E402
 from service.settings import Settings  # noqa: E402
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuzz.harness import Harness, check_line
 from fuzz.mutators import mutate_json, mutate_sentencepiece
-from service.catalog.catalog import load_entry
+from service.catalog.loading import load_entry
 from service.catalog.lock import LockedArtifact, LockedFile
 from service.core.alignment import Unit
 from service.core.faults import is_fault

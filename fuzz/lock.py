@@ -9,7 +9,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from fuzz.harness import Harness, check_line
-from service.catalog.catalog import load_entry
+from service.catalog.loading import load_entry
 from service.catalog.lock import parse_lock
 from service.errors import ArtifactError
 

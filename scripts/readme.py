@@ -18,7 +18,7 @@ from service.api.descriptions import list_catalog
 from service.api.operations import operations
 from service.api.pages import PAGES
 from service.api.problems import STATUS_OF_CODE
-from service.catalog.catalog import load_catalog
+from service.catalog.loading import load_catalog
 from service.core.policy import SpecialPolicy
 from service.settings import described_settings
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import signal
 import sys
@@ -13,8 +14,8 @@ import click
 import msgspec
 
 from service import __version__
-from service.catalog.catalog import Entry, certify_entry, load_catalog, load_entry
 from service.catalog.certificates import read_certificates, write_certificates
+from service.catalog.loading import certify_entry, load_catalog, load_entry
 from service.catalog.lock import read_lock
 from service.engines.certify import CertificationError
 from service.errors import ArtifactError, SettingsError, UnknownTokenizer
@@ -24,6 +25,7 @@ from service.settings import load_settings, prepare_libraries
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from service.catalog.catalog import Entry
     from service.catalog.lock import LockedArtifact
     from service.settings import Settings
 
@@ -73,6 +75,8 @@ def serve(host: str | None, port: int | None, workers: int | None, artifacts: st
     # As the first process of a container this one has no default handlers: without one, a
     # SIGTERM while the artifacts load would be lost.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # It would go through all that is loaded several times; it is on again once that is settled.
+    gc.disable()
     # What serves takes half a second to import: meanwhile the libraries build their engines,
     # for which they do not need the interpreter.
     importing = threading.Thread(target=importlib.import_module, args=["service.server.workers"])

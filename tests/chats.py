@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chat_cases import BOS, EOS, NOW
 
-from service.catalog.catalog import Catalog, Entry, load_catalog
+from service.catalog.catalog import Catalog, Entry
 from service.catalog.chat import ChatTemplates
+from service.catalog.loading import load_catalog
 from service.core.chat import ChatTemplate, prepared_messages
 from service.core.provenance import USER, traced_values
 from service.errors import ChatTemplateFailed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from service.api.app import create_app
-from service.catalog.catalog import Catalog, load_catalog
+from service.catalog.loading import load_catalog
 from service.settings import Settings
 from tests.asgi import AppClient
 from tests.locks import EMBEDDED
@@ -15,6 +15,7 @@ from tests.locks import EMBEDDED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from service.catalog.catalog import Catalog
     from service.core.tokenizer import Tokenizer
 
 

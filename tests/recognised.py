@@ -28,7 +28,7 @@ from reference import (
 )
 from sentencepiece import sentencepiece_model_pb2
 
-from service.catalog.catalog import load_catalog
+from service.catalog.loading import load_catalog
 from tests.locks import DATA, LockedFolder
 from tests.mixed_texts import mixed_texts
 

@@ -15,7 +15,7 @@ from chat_cases import CHATS, CONFIG, chat_tokenizer
 from service.api import chat
 from service.api.app import create_app
 from service.api.text_fields import ChatRequest, TextRequest
-from service.catalog.catalog import load_catalog
+from service.catalog.loading import load_catalog
 from service.catalog.lock import LockedArtifact
 from service.core import chat_limits
 from service.core.chat_environment import _NOT_OFFERED

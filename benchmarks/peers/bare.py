@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from service.catalog.catalog import load_entry
 from service.catalog.certificates import read_certificates
+from service.catalog.loading import load_entry
 from service.catalog.lock import read_lock
 from service.settings import prepare_libraries
 

@@ -20,8 +20,8 @@ import uvloop
 from service.api import id_arrays
 from service.api.codec import JSON, MSGPACK
 from service.api.plain_bodies import FORMS
-from service.catalog.catalog import load_entry
 from service.catalog.certificates import read_certificates
+from service.catalog.loading import load_entry
 from service.catalog.lock import read_lock
 from service.settings import prepare_libraries
 

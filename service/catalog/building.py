@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import contextlib
 import gc
+import itertools
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -21,12 +23,16 @@ BUILDERS = 4
 """Threads that build. The fast library lets go of the interpreter while it builds an engine, which
 is half of all that a start takes, and the largest engine takes a third of that."""
 
+NICENESS = 10
+"""What a thread of low priority has: another that is busy gets nine tenths of a core they share."""
+
 
 class Builders:
     """Threads that build engines while this one loads what else there is; none is left of them."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(BUILDERS, "build")
+        self._threads = ThreadPoolExecutor(BUILDERS, "build", initializer=self._step_back)
+        self._numbers = itertools.count()
         self._locks: dict[str, threading.Lock] = collections.defaultdict(threading.Lock)
 
     def __enter__(self) -> Self:
@@ -34,6 +40,13 @@ class Builders:
 
     def __exit__(self, *_: object) -> None:
         self._threads.shutdown(cancel_futures=True)
+
+    def _step_back(self) -> None:
+        """Leave a core to the thread that loads, and most of the other to the largest engine.
+
+        Those two take longest, one after the other in each core; the first thread has the largest.
+        """
+        step_back(NICENESS if next(self._numbers) else NICENESS // 2)
 
     def begin(self, artifact: LockedArtifact, build: Callable[[], Built]) -> Future[Built]:
         """Have something built for an artifact.
@@ -50,6 +63,14 @@ def _alone(build: Callable[[], Built], held: Iterable[threading.Lock]) -> Built:
         for lock in held:
             stack.enter_context(lock)
         return build()
+
+
+def step_back(niceness: int = NICENESS) -> None:
+    """Give this thread a lower priority, where a thread has one of its own, as on Linux."""
+    thread = threading.get_native_id()
+    with contextlib.suppress(OSError, AttributeError):
+        lower = os.getpriority(os.PRIO_PROCESS, thread) + niceness
+        os.setpriority(os.PRIO_PROCESS, thread, lower)
 
 
 def largest_first(artifacts: Iterable[LockedArtifact]) -> list[LockedArtifact]:

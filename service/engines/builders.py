@@ -40,29 +40,33 @@ def engine_version() -> str:
     return f"{LIBRARY}=={importlib.metadata.version(LIBRARY)}"
 
 
+def is_built_of_files(artifact_format: str) -> bool:
+    """Whether an engine needs no reference to be built."""
+    return _BUILDERS.get(artifact_format) is _of_ranks
+
+
 def build_engine(
-    artifact_format: str, tokenizer: Tokenizer, files: Mapping[str, bytes], options: Options
+    artifact_format: str,
+    files: Mapping[str, bytes],
+    options: Options,
+    reference: Tokenizer | None,
 ) -> fastokens.Tokenizer | None:
     """The fast engine for the literal text of an artifact; None where there is none.
 
-    `tokenizer` is the artifact's reference. What the engine's `encode` gives is to be compared
-    with it before anybody relies on it.
+    `reference` may be None where the engine is built of files alone. What the engine's `encode`
+    gives is to be compared with it before anybody relies on it.
     """
     build = _BUILDERS.get(artifact_format)
     if build is None:
         return None
     try:
-        engine = build(tokenizer, files, options)
-        if engine is not None:
-            # It makes tables when it first encodes, which is part of building it: 0.1 to 0.3 s.
-            engine.encode_batch_flat([_ANY_TEXT])
+        return build(reference, files, options)
     except BaseException as error:
         # A vocabulary with a hole, a component or a pattern that it does not know: an error of
         # its own for each, or a panic, and all of them mean that the reference answers.
         if not is_fault(error):
             raise
         return None
-    return engine
 
 
 def _preset_of(pattern: str) -> str | None:
@@ -70,7 +74,7 @@ def _preset_of(pattern: str) -> str | None:
 
 
 def _of_ranks(
-    _: Tokenizer, files: Mapping[str, bytes], options: Options
+    _: Tokenizer | None, files: Mapping[str, bytes], options: Options
 ) -> fastokens.Tokenizer | None:
     pattern: str = getattr(options, "pattern")  # noqa: B009 - an option of this format
     return _engine_of_ranks(files["ranks"], pattern)
@@ -86,23 +90,28 @@ def _engine_of_ranks(ranks: bytes, pattern: str) -> fastokens.Tokenizer:
             memory.write(ranks)
         path = f"/proc/self/fd/{descriptor}"
         preset = _preset_of(pattern)
-        if preset is not None:
-            return fastokens.Tokenizer.from_tiktoken(path, encoding=preset, special_tokens={})
-        return fastokens.Tokenizer.from_tiktoken(path, pattern=pattern, special_tokens={})
+        split = {"pattern": pattern} if preset is None else {"encoding": preset}
+        return _complete(fastokens.Tokenizer.from_tiktoken(path, **split, special_tokens={}))
     finally:
         os.close(descriptor)
 
 
 def _of_literal_json(
-    tokenizer: Tokenizer, _: Mapping[str, bytes], __: Options
+    reference: Tokenizer | None, _: Mapping[str, bytes], __: Options
 ) -> fastokens.Tokenizer | None:
     """Of what the reference says of itself, in which no control spelling can be reached."""
-    described = tokenizer.literal_json() if isinstance(tokenizer, DescribesLiteral) else None
-    return None if described is None else fastokens.Tokenizer.from_json_str(described)
+    described = reference.literal_json() if isinstance(reference, DescribesLiteral) else None
+    return None if described is None else _complete(fastokens.Tokenizer.from_json_str(described))
+
+
+def _complete(engine: fastokens.Tokenizer) -> fastokens.Tokenizer:
+    """With the tables that it makes when it first encodes, which takes 0.1 to 0.3 s."""
+    engine.encode_batch_flat([_ANY_TEXT])
+    return engine
 
 
 _BUILDERS: dict[
-    str, Callable[[Tokenizer, Mapping[str, bytes], Options], fastokens.Tokenizer | None]
+    str, Callable[[Tokenizer | None, Mapping[str, bytes], Options], fastokens.Tokenizer | None]
 ] = {
     "tiktoken": _of_ranks,
     "tokenizer_json": _of_literal_json,

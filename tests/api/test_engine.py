@@ -12,7 +12,7 @@ import pytest
 from service.api import engine as module
 from service.api.app import metrics_for
 from service.api.engine import AbandonedError, Engine
-from service.api.engine_thread import NICENESS
+from service.catalog.building import NICENESS
 from service.errors import EngineFailure, Overloaded
 from service.settings import Settings
 

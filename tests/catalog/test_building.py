@@ -17,7 +17,7 @@ from tests.locks import EMBEDDED
 
 LOAD = f"""
 import os, pathlib
-from service.catalog.catalog import load_catalog
+from service.catalog.loading import load_catalog
 from service.settings import prepare_libraries
 prepare_libraries()
 catalog = load_catalog(pathlib.Path({str(EMBEDDED)!r}))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sentencepiece import sentencepiece_model_pb2 as model_proto
 
-from service.catalog.catalog import Catalog, load_catalog
+from service.catalog.loading import load_catalog
 from service.catalog.probes import probe_count, probes_digest
 from service.errors import ArtifactError, FingerprintMismatch, UnknownTokenizer
 from tests.locks import DATA, EMBEDDED_LOCK, LockedFolder
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Sequence
 
-    from service.catalog.catalog import Entry
+    from service.catalog.catalog import Catalog, Entry
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 1681126\n"
 PAGE = b"<!doctype html><title>Sign in</title>"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from service.catalog.catalog import Catalog, Entry, load_catalog
+from service.catalog.loading import load_catalog
 from service.catalog.probes import CHAT_PROBES, probe_count, probe_ids, probes_digest
 from service.errors import ArtifactError
 from tests.chats import byte_level
@@ -17,6 +17,8 @@ from tests.locks import LockedFolder
 
 if TYPE_CHECKING:
     import pathlib
+
+    from service.catalog.catalog import Catalog, Entry
 
 SPELLINGS = ("<s>", "</s>", "<bos>", "<|im_start|>")
 HELLO = b"{{ bos_token }}{{ eos_token }}{{ messages[0].content }}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from service.catalog.catalog import load_catalog
+from service.catalog.loading import load_catalog
 from tests.asgi import problem
 from tests.locks import DATA, LockedFolder
 from tests.recognised import add_made

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from service.api.problems import STATUS_OF_CODE
-from service.catalog.catalog import Catalog, Entry, load_catalog
+from service.catalog.catalog import Catalog, Entry
+from service.catalog.loading import load_catalog
 from service.errors import EngineLimit
 from tests.asgi import JSON_TYPE, problem
 from tests.locks import DATA, LockedFolder

@@ -13,7 +13,7 @@ import chat_cases
 import jinja2
 import pytest
 
-from service.catalog.catalog import load_catalog
+from service.catalog.loading import load_catalog
 from service.core.chat import ChatTemplate, prepared_messages
 from service.core.provenance import TEMPLATE, USER, Traced, traced_values
 from tests.chats import GOLDEN, NAMES, OWN_TEMPLATES, rendering

@@ -12,8 +12,8 @@ import pytest
 import tokenizers
 from qwen3_package import QWEN3_PACKAGE, NotToBeHadError, qwen3
 
-from service.catalog.catalog import certify_entry, load_catalog
 from service.catalog.certificates import write_certificates
+from service.catalog.loading import certify_entry, load_catalog
 from service.catalog.lock import read_lock
 from service.catalog.probes import PROBES
 from service.core.alignment import Unit
@@ -56,7 +56,7 @@ class Pair(NamedTuple):
 def pair(name: str, files: Mapping[str, bytes], options: Mapping[str, Any] | None = None) -> Pair:
     converted = msgspec.convert(options or {}, formats()[name].options)
     reference = formats()[name].build(files, converted)
-    return Pair(reference, build_engine(name, reference, files, converted))
+    return Pair(reference, build_engine(name, files, converted, reference))
 
 
 @functools.cache
@@ -217,10 +217,10 @@ def test_whatever_building_raises_leaves_the_reference(monkeypatch: pytest.Monke
 
     for error in (ValueError("no"), PanicException("called unwrap()")):
         raising(error)
-        assert build_engine("tokenizer_json", reference, {}, options) is None
+        assert build_engine("tokenizer_json", {}, options, reference) is None
     raising(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        build_engine("tokenizer_json", reference, {}, options)
+        build_engine("tokenizer_json", {}, options, reference)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from service.api.app import create_app
-from service.catalog.catalog import load_catalog
 from service.catalog.certificates import CERTIFICATES_NAME, read_certificates, write_certificates
+from service.catalog.loading import load_catalog
 from service.catalog.probes import PROBES
 from service.core.alignment import Unit
 from service.engines.certify import CertificationError, compare, documents, every_way, random_texts

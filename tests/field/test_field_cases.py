@@ -22,7 +22,8 @@ import regex
 from qwen3_package import QWEN3_PACKAGE, NotToBeHadError, qwen3
 
 from service.api.app import create_app
-from service.catalog.catalog import Catalog, Entry, load_catalog
+from service.catalog.catalog import Catalog, Entry
+from service.catalog.loading import load_catalog
 from service.settings import Settings
 from tests.asgi import JSON_TYPE, AppClient, OneLoop, problem
 from tests.locks import DATA, EMBEDDED_LOCK, TESTS, LockedFolder, embedded_bytes

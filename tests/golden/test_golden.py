@@ -15,7 +15,7 @@ import reference
 from service.api.operations import Call
 from service.api.operations.decode import DecodeBatchResponse, DecodeRequest, decode
 from service.api.operations.encode import EncodeBatchResponse, EncodeRequest, EncodeResponse, encode
-from service.catalog.catalog import load_catalog
+from service.catalog.loading import load_catalog
 from service.core.policy import SpecialPolicy
 from service.settings import Settings
 from tests.locks import EMBEDDED, EMBEDDED_LOCK

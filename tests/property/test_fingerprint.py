@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2 as model_proto
 
-from service.catalog.catalog import Entry, load_catalog
+from service.catalog.loading import load_catalog
 from service.core.fingerprint import canonical_json, fingerprint, vocabulary_digest
 from service.formats import formats
 from tests.fuzzing import property_settings
@@ -24,6 +24,8 @@ from tests.locks import EMBEDDED_LOCK, LockedFolder
 if TYPE_CHECKING:
     import pathlib
     from collections.abc import Mapping
+
+    from service.catalog.catalog import Entry
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,8 @@ from reference import NAMES, MinbpeReference, SentencePieceReference, TiktokenRe
 
 from service.api.operations import Call
 from service.api.operations.encode import EncodeRequest, encode
-from service.catalog.catalog import Catalog, load_catalog
+from service.catalog.catalog import Catalog
+from service.catalog.loading import load_catalog
 from service.core.alignment import Unit
 from service.core.policy import SpecialPolicy
 from service.settings import Settings

@@ -13,7 +13,8 @@ from reference import NAMES
 
 from service.api.operations import Call
 from service.api.operations.decode import DecodeRequest, decode
-from service.catalog.catalog import Catalog, load_catalog
+from service.catalog.catalog import Catalog
+from service.catalog.loading import load_catalog
 from service.core.policy import DecodeMode
 from service.core.utf8 import is_utf8
 from service.errors import InvalidUtf8

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from service.catalog.catalog import load_catalog
+from service.catalog.loading import load_catalog
 from service.server import lingering
 from service.settings import Settings
 from tests.server.talking import COUNT, Running, Talk, head, post, post_chunked, running

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from service.catalog.catalog import load_catalog
+from service.catalog.loading import load_catalog
 from service.settings import Settings
 from tests.server.talking import COUNT, Running, head, post, post_chunked, running
 

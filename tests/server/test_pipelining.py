@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from service.catalog.catalog import load_catalog
+from service.catalog.loading import load_catalog
 from tests.server.talking import head, of_size, post
 from tests.server.ways import both
 
