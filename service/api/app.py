@@ -77,7 +77,7 @@ class Application:
                 entry.tokenizer.on_difference = self._note_difference
         names = (operation.name for operation in operations().values())
         ways = short_ways(names, catalog, settings, metrics)
-        self.quick = Quick(ways, settings, metrics, self.lifecycle, keys)
+        self.quick = Quick(ways, settings, metrics, self.lifecycle, keys=keys, engine=self.engine)
         self._door = Door(catalog, settings, metrics, self.lifecycle, self.engine, ways=ways)
         self._litestar = Litestar(
             route_handlers=[

@@ -8,6 +8,7 @@ body limit, the placement of the work, and errors.
 from __future__ import annotations
 
 import functools
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -18,6 +19,7 @@ from service.api.codec import JSON, MSGPACK, OFFERED, BodyReader, declared_lengt
 from service.api.engine import GONE, LEAST_WEIGHT, AbandonedError, stays
 from service.api.exchange import NOT_STORED, Exchange
 from service.api.operations import Call, operations
+from service.api.pace import LONG_BODY_BYTES, TEXT_SECONDS
 from service.api.plain import INLINE_BODY_BYTES, Answered
 from service.api.problems import MEDIA_TYPE, STATUS_OF_CODE, problem_body, problem_headers
 from service.api.uploads import OVERLOADED
@@ -98,6 +100,12 @@ class _Work(NamedTuple):
     def short_way(self) -> Answered | None:
         """The answer to a plain request; None for one that goes the long way."""
         return None if self.short is None else self.short.answer(self.body, self.media[0])
+
+    def briefly(self) -> Answered | None:
+        """The answer to a plain request whose text is quick, in a bounded time."""
+        if self.short is None or len(self.body) > LONG_BODY_BYTES:
+            return None
+        return self.short.answer(self.body, self.media[0], inline=True, within=TEXT_SECONDS)
 
     def long_way(self, call: Call) -> bytes:
         """The operation itself. Raises what it raises."""
@@ -196,13 +204,15 @@ class Door:
             if len(work.body) <= INLINE_BODY_BYTES:
                 answered = work.short_way()
                 if answered is not None:
+                    self._engine.pace.small_at = perf_counter()
                     return answered
                 do = work.long_way
             weight = len(work.body) * work.tokenizers()
             if weight * work.operation.costs <= INLINE_BODY_BYTES:
+                self._engine.pace.small_at = perf_counter()
                 return work.long_way(call)
             return await self._engine.run(
-                functools.partial(do, call), max(weight, LEAST_WEIGHT), work.gone
+                functools.partial(do, call), max(weight, LEAST_WEIGHT), work.gone, work.briefly
             )
         except AbandonedError:
             raise ClientGoneError from None

@@ -10,10 +10,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from service.api.engine_thread import EngineThread
+from service.api.pace import Pace
 from service.api.uploads import Uploads
+from service.core.faults import is_fault
 from service.errors import EngineFailure, Overloaded
 
 if TYPE_CHECKING:
@@ -48,10 +51,17 @@ def stays() -> bool:
 class _Job:
     """Work that waits or is being done."""
 
-    def __init__(self, work: Callable[[], Any], weight: int, gone: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        work: Callable[[], Any],
+        weight: int,
+        gone: Callable[[], bool],
+        brief: Callable[[], Any] | None,
+    ) -> None:
         self.work = work
         self.weight = weight
         self.gone = gone
+        self.brief = brief
         self.started = False
         self.outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -74,15 +84,24 @@ class Engine:
         self._metrics = metrics
         self.uploads = Uploads(settings, metrics)
         """What is on its way to become work."""
-        self._thread: EngineThread[_Job] = EngineThread(self._ended)
+        self._thread: EngineThread[_Job] = EngineThread(self._done)
         self._queue: list[tuple[float, int, _Job]] = []
         self._numbers = itertools.count()
         self._running: _Job | None = None
         self._timer: asyncio.TimerHandle
-        self._hangs = False
+        self._thread_works = self._hangs = False
         self.on_hang = on_hang
+        self.pace = Pace()
         self.pending = 0
         """The weight of all work that waits or is being done, in bytes."""
+
+    def has_time(self) -> bool:
+        """Whether a long text may be done on the event loop at once.
+
+        Not while the thread works, which has a lower priority. What waits for its turn on the loop
+        gets it all the same.
+        """
+        return not self._thread_works and self.pace.has_time()
 
     def refuses(self, weight: int) -> bool:
         """Whether work of this weight would be more than may be pending.
@@ -96,15 +115,17 @@ class Engine:
         work: Callable[[], Worked],
         weight: int = LEAST_WEIGHT,
         gone: Callable[[], bool] = stays,
+        brief: Callable[[], Worked | None] | None = None,
     ) -> Worked:
         """Do the work in the thread. Raises Overloaded, AbandonedError and what the work raises.
 
         `gone` tells whether nobody waits for the outcome any longer; such work is not begun.
+        `brief` does the same on the event loop where there is time, or gives None if it takes long.
         """
         if self.refuses(weight):
             raise Overloaded
         loop = asyncio.get_running_loop()
-        job = _Job(work, weight, gone)
+        job = _Job(work, weight, gone, brief)
         self._add_pending(weight)
         turn = loop.time() + weight / OVERTAKEN_BYTES_PER_SECOND
         heapq.heappush(self._queue, (turn, next(self._numbers), job))
@@ -135,12 +156,38 @@ class Engine:
                 continue
             job.started = True
             self._running = job
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._hang_seconds, self._hung, job)
-            self._thread.do(job, loop)
+            if job.brief is not None and self.pace.has_time():
+                asyncio.get_running_loop().call_soon(self._be_brief, job, job.brief)
+            else:
+                self._give(job)
+
+    def _be_brief(self, job: _Job, brief: Callable[[], Any]) -> None:
+        started = perf_counter()
+        try:
+            result = brief()
+        except BaseException as error:
+            if not is_fault(error):
+                raise
+            self._ended(job, None, error)
+            return
+        self.pace.took(perf_counter() - started)
+        if result is None:
+            self._give(job)
+        else:
+            self._ended(job, result, None)
+
+    def _give(self, job: _Job) -> None:
+        self._thread_works = True
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._hang_seconds, self._hung, job)
+        self._thread.do(job, loop)
+
+    def _done(self, job: _Job, result: object, error: BaseException | None) -> None:
+        self._timer.cancel()
+        self._thread_works = False
+        self._ended(job, result, error)
 
     def _ended(self, job: _Job, result: object, error: BaseException | None) -> None:
-        self._timer.cancel()
         self._running = None
         self._add_pending(-job.weight)
         if error is not None:

@@ -29,13 +29,16 @@ def json_of(buffer: bytes) -> bytes:
     return orjson.dumps(ids, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def msgpack_of(buffer: bytes) -> bytes:
+def msgpack_of(buffer: bytes) -> memoryview:
     """A MessagePack array of the ids, each in the form `uint 32` whatever its size.
 
     The format allows any form that holds a number; one width for all makes this a copy.
     """
     ids = np.frombuffer(buffer, _LITTLE_ENDIAN)
-    elements = np.empty(len(ids), _MSGPACK_ELEMENT)
+    head = _ARRAY_32 + len(ids).to_bytes(4, "big")
+    whole = np.empty(len(head) + ids.size * _MSGPACK_ELEMENT.itemsize, np.uint8)
+    whole[: len(head)] = np.frombuffer(head, np.uint8)
+    elements = whole[len(head) :].view(_MSGPACK_ELEMENT)
     elements["type"] = _UINT_32
     elements["value"] = ids
-    return b"%b%b%b" % (_ARRAY_32, len(ids).to_bytes(4, "big"), elements.tobytes())
+    return whole.data

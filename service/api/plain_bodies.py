@@ -27,7 +27,7 @@ class Form(NamedTuple):
 
     read: Callable[[bytes | memoryview], PlainRequest]
     value: Callable[[object], bytes]
-    ids: Callable[[bytes], bytes]
+    ids: Callable[[bytes], bytes | memoryview]
     """Of a buffer."""
 
 
@@ -50,7 +50,7 @@ class Worked(NamedTuple):
 
     tokens: int
     unknown: int
-    ids: bytes
+    ids: bytes | memoryview
     """The ids as they stand in the answer; empty where they don't."""
 
 
@@ -77,20 +77,20 @@ def _json_body(operation: str, entry: Entry) -> Callable[[Worked, int], bytes]:
         )
 
     def encode(worked: Worked, text_bytes: int) -> bytes:
-        return b'{"ids":%b,"count":%d,"bytes":%d,"special_tokens_added":0,"unknown_tokens":%d%b' % (
-            worked.ids,
+        rest = b',"count":%d,"bytes":%d,"special_tokens_added":0,"unknown_tokens":%d%b' % (
             worked.tokens,
             text_bytes,
             worked.unknown,
             tail,
         )
+        return b"".join((b'{"ids":', worked.ids, rest))
 
     return {"count": count, "encode": encode}[operation]
 
 
 def _msgpack_body(operation: str, entry: Entry) -> Callable[[Worked, int], bytes]:
     value = FORMS[MSGPACK].value
-    head = _head(entry)
+    head, ids_name = _head(entry), value("ids")
 
     def count(worked: Worked, text_bytes: int) -> bytes:
         return value(
@@ -105,15 +105,17 @@ def _msgpack_body(operation: str, entry: Entry) -> Callable[[Worked, int], bytes
         )
 
     def encode(worked: Worked, text_bytes: int) -> bytes:
-        rest = {
-            "ids": msgspec.Raw(worked.ids),
-            "count": worked.tokens,
-            "bytes": text_bytes,
-            "special_tokens_added": 0,
-            "unknown_tokens": worked.unknown,
-            **head,
-        }
-        return value(rest)
+        rest = value(
+            {
+                "count": worked.tokens,
+                "bytes": text_bytes,
+                "special_tokens_added": 0,
+                "unknown_tokens": worked.unknown,
+                **head,
+            }
+        )
+        # The first byte of a short map says how many members it has: here is one more.
+        return b"".join((bytes([rest[0] + 1]), ids_name, worked.ids, memoryview(rest)[1:]))
 
     return {"count": count, "encode": encode}[operation]
 

@@ -12,9 +12,10 @@ from http import HTTPStatus
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from service.api.codec import JSON, declared_length
+from service.api.codec import JSON, MSGPACK, OFFERED, declared_length
 from service.api.exchange import NOT_STORED, request_id_of
 from service.api.operations import operations
+from service.api.pace import LONG_BODY_BYTES, TEXT_SECONDS
 from service.api.plain import QUICK_INLINE_BODY_BYTES
 from service.api.problems import STATUS_OF_CODE, problem_body
 from service.core.faults import is_fault
@@ -23,6 +24,7 @@ from service.errors import PayloadTooLarge, Unauthorized
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from service.api.engine import Engine
     from service.api.keys import ApiKeys
     from service.api.lifecycle import Lifecycle
     from service.api.plain import ShortWays
@@ -30,16 +32,24 @@ if TYPE_CHECKING:
     from service.metrics import Metrics
     from service.settings import Settings
 
-_JSON_TYPES = frozenset({JSON.encode()})
-_JSON_ACCEPTED = frozenset({JSON.encode(), b"*/*"})
-"""The spellings that nearly every client sends. The door reads all others."""
+_MEDIA_TYPES = {
+    (JSON.encode(), JSON.encode()): JSON,
+    (JSON.encode(), b"*/*"): JSON,
+    (MSGPACK.encode(), MSGPACK.encode()): MSGPACK,
+}
+"""By content-type and accept, in the spellings that nearly every client sends. The door reads all
+others, and gives them other answers."""
 
-
-_END = b"%b: %b\r\n\r\n%%b" % NOT_STORED
-_ANSWER = b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\n" + _END
+_END = b"%b: %b\r\n\r\n" % NOT_STORED
+_ANSWERS = {
+    media_type: b"content-type: %b\r\n" % media_type.encode()
+    + b"content-length: %d\r\nx-request-id: %b\r\n"
+    + _END
+    for media_type in OFFERED
+}
 _REFUSAL = (
     b"HTTP/1.1 %d %b\r\n%bcontent-type: application/problem+json\r\ncontent-length: %d\r\n"
-    b"connection: close\r\nx-request-id: %b\r\n" + _END
+    b"connection: close\r\nx-request-id: %b\r\n" + _END + b"%b"
 )
 
 
@@ -52,7 +62,9 @@ class Quick:
         settings: Settings,
         metrics: Metrics,
         lifecycle: Lifecycle,
+        *,
         keys: ApiKeys | None,
+        engine: Engine,
     ) -> None:
         """`ways`: by the operation's name."""
         self._keys = keys
@@ -60,8 +72,12 @@ class Quick:
         self._metrics = metrics
         # A line for every request needs what only the door notes.
         taken = settings.log_requests != "all"
-        self.limit = min(QUICK_INLINE_BODY_BYTES, settings.max_body_bytes) if taken else -1
-        """Bytes of the longest body that is answered here."""
+        most = settings.max_body_bytes
+        self.limit = min(QUICK_INLINE_BODY_BYTES, most) if taken else -1
+        """Bytes of the longest body that is answered here whenever its text is quick."""
+        self.long_limit = min(LONG_BODY_BYTES, most) if taken else -1
+        """Bytes of the longest body that is answered here at all."""
+        self._engine = engine
         self._max_body_bytes = settings.max_body_bytes
         self._ways = {
             path.encode(): (
@@ -74,6 +90,10 @@ class Quick:
     def takes(self, path: bytes) -> bool:
         """Whether a request to this path is work, and so has a body to wait for."""
         return path in self._ways
+
+    def has_time_for(self, size: int) -> bool:
+        """Whether there is time now for a longer body of so many bytes."""
+        return size <= self.long_limit and self._engine.has_time()
 
     def awaited(self, headers: list[tuple[bytes, bytes]]) -> int | None:
         """Bytes of a body whose rest is worth waiting for, 0 where they are not known.
@@ -108,25 +128,27 @@ class Quick:
 
     def answer(
         self, path: bytes, headers: list[tuple[bytes, bytes]], body: bytes | memoryview
-    ) -> bytes | None:
-        """The answer to a POST, its own headers and body; None for one that the door answers.
+    ) -> tuple[bytes, bytes] | None:
+        """The answer to a POST, its own headers and its body; None for one that the door answers.
 
         What every answer has, the status line and the date, is left to the protocol.
         """
         started = perf_counter()
         ways, record = self._ways[path]
         given = dict(headers)
+        asked = given.get(b"content-type", b""), given.get(b"accept", b"*/*")
+        media_type = _MEDIA_TYPES.get(asked)
         if (
-            given.get(b"content-type") not in _JSON_TYPES
-            or given.get(b"accept", b"*/*") not in _JSON_ACCEPTED
+            media_type is None
             or b"content-encoding" in given
             # A process that drains closes the connection after its answer: not done here.
             or not self._lifecycle.ready
             or not self._may_call(given)
         ):
             return None
+        within = None if len(body) <= self.limit else TEXT_SECONDS
         try:
-            answered = ways.answer(body, inline=True)
+            answered = ways.answer(body, media_type, inline=True, within=within)
         except BaseException as error:
             if not is_fault(error):
                 raise
@@ -135,5 +157,10 @@ class Quick:
             return None
         answered.note()
         request_id = request_id_of(given)
-        record(perf_counter() - started)
-        return _ANSWER % (len(answered.body), request_id, answered.body)
+        ended = perf_counter()
+        record(ended - started)
+        if within is None:
+            self._engine.pace.small_at = ended
+        else:
+            self._engine.pace.took(ended - started)
+        return _ANSWERS[media_type] % (len(answered.body), request_id), answered.body

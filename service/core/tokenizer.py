@@ -151,3 +151,18 @@ class GivesBuffers(Protocol):
         It has `at_most` bytes of UTF-8: to count them takes long enough to be left out.
         """
         ...
+
+
+@runtime_checkable
+class GivesSlices(Protocol):
+    """A tokenizer that can encode a long text a little at a time."""
+
+    cuts: bool
+    """Whether there are texts that it cuts."""
+
+    def buffers_within(self, text: str, seconds: float) -> list[bytes] | None:
+        """The ids of `encode` as in `encode_buffer`, in parts.
+
+        None where that is not done or would take longer, which is found out early.
+        """
+        ...

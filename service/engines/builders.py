@@ -27,7 +27,7 @@ LIBRARY = "fastokens"
 
 _ANY_TEXT = "Any text"
 
-_PRESETS = {
+PRESETS = {
     "f021c3d976978e62ee64cdad150cc3405c2e3d6e3b40407850bb9e8d9eb65899": "cl100k_base",
     "2d1b8dc11e89af71459b36004f698ab3693f59fd84f63e8ec2b49564ab857420": "o200k_base",
 }
@@ -70,7 +70,7 @@ def build_engine(
 
 
 def _preset_of(pattern: str) -> str | None:
-    return _PRESETS.get(hashlib.sha256(pattern.encode()).hexdigest())
+    return PRESETS.get(hashlib.sha256(pattern.encode()).hexdigest())
 
 
 def _of_ranks(

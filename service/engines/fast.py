@@ -10,12 +10,14 @@ are given and the fast engine loses that kind of text. So it does when it fails.
 from __future__ import annotations
 
 import hashlib
+from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.core.alignment import ByteAlignment
 from service.core.faults import is_fault
 from service.core.tokenizer import ID_BYTES
 from service.engines.builders import engine_version
+from service.engines.slices import can_be_cut, ends_of_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,9 +50,17 @@ class FastTokenizer:
     """A reference tokenizer whose literal text goes to the fast engine where that is proven."""
 
     def __init__(
-        self, name: str, reference: Tokenizer, engine: fastokens.Tokenizer, exceptions: str
+        self,
+        name: str,
+        reference: Tokenizer,
+        engine: fastokens.Tokenizer,
+        exceptions: str,
+        *,
+        cuts: bool = False,
     ) -> None:
+        """`cuts`: long texts in ASCII may be cut (service/engines/slices.py)."""
         self.reference = reference
+        self.cuts = cuts
         self._name = name
         self._engine = engine.encode
         self._engine_of_buffers = engine.encode_batch_flat
@@ -115,6 +125,32 @@ class FastTokenizer:
             return None
         return buffer
 
+    def buffers_within(self, text: str, seconds: float) -> list[bytes] | None:
+        """The ids of `encode` in several buffers; None for a text that would take longer.
+
+        Also for one that can't be cut: a slice takes 15 ms at the worst. Of a slow text so much
+        is given up as would have been within its share of the time.
+        """
+        if not (self.cuts and text.isascii() and self.is_quick(text)):
+            return None
+        ends = ends_of_slices(text)
+        if ends is None:
+            return None
+        buffers: list[bytes] = []
+        begin, started = 0, perf_counter()
+        try:
+            for end in ends:
+                buffers.append(self._engine_of_buffers([text[begin:end]])[0])
+                if (perf_counter() - started) * len(text) > seconds * end:
+                    return None
+                begin = end
+        except BaseException as error:
+            if not is_fault(error):
+                raise
+            return None  # the whole text meets the same fault, and is answered by the reference
+        self._until_sample -= 1
+        return buffers
+
     def align(self, text: str, spans: Sequence[ControlSpan]) -> Alignment:
         """The ids of `encode_spans`, aligned by their bytes where these are those of the text.
 
@@ -173,4 +209,8 @@ def guarded(
     """The tokenizer to use, and `fast` or `not loaded`; the certificate is one that holds."""
     if engine is None:
         return reference, "not loaded"
-    return FastTokenizer(name, reference, engine, certificate.exceptions), "fast"
+    # An added token that is no control token is found in literal text, and may stand at a cut.
+    cuts = can_be_cut(reference.facts.pipeline) and (
+        len(engine.added_tokens()) <= len(reference.controls)
+    )
+    return FastTokenizer(name, reference, engine, certificate.exceptions, cuts=cuts), "fast"

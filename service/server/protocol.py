@@ -14,7 +14,7 @@ import httptools
 from service.api.engine import GONE
 from service.errors import HeadersTooLarge, MalformedRequest
 from service.server import offers
-from service.server.held import Held
+from service.server.held import LONG_BYTES, Held
 from service.server.patience import Patience
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ class Protocol(Patience):
         """So much more of a body stands in its room."""
         fits = held.take(size)
         if not held.room:
+            self._may_answer = True
             self.on_message_complete()
             self._renew_parser()  # the old one waits for a body that it will not see
         elif not fits:
@@ -184,13 +185,20 @@ class Protocol(Patience):
         stays = self.parser.should_keep_alive()
         held = self.held
         if held is not None:
-            if stays and self._may_answer and held.size <= self._rules.quick.limit:
+            quick = self._rules.quick
+            fits = held.size <= quick.limit or quick.has_time_for(held.size)
+            if stays and self._may_answer and fits:
                 self._may_answer = False
-                answer = self._rules.quick.answer(self.url, self.headers, held.whole())
+                answer = quick.answer(self.url, self.headers, held.whole())
                 if answer is not None:
                     self._let_go()
                     head = self._rules.head(self.server_state.default_headers)
-                    self._lingering.write(head + answer)
+                    own_head, body = answer
+                    if len(body) < LONG_BYTES:
+                        self._lingering.write(head + own_head + body)
+                    else:  # which would be copied
+                        self._lingering.write(head + own_head)
+                        self._lingering.write(body)
                     return
             self._start_cycle()
         if not stays:

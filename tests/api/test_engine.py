@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import math
 import os
 import threading
 from typing import TYPE_CHECKING, Any
@@ -254,3 +256,62 @@ def test_work_that_hangs_is_told_to_all_who_wait(metrics: Metrics, gate: Gate) -
 
     run(test())
     assert hung == ["hung"]
+
+
+def test_brief_work_is_done_on_the_loop(metrics: Metrics) -> None:
+    async def test() -> None:
+        engine = Engine(Settings(), metrics)
+        place = threading.get_ident
+        assert await engine.run(place, brief=place) == place()
+        with pytest.raises(ZeroDivisionError):
+            await engine.run(place, brief=lambda: 1 // 0)
+        assert engine.pending == pending(metrics) == 0
+
+    run(test())
+
+
+def test_work_that_is_not_brief_after_all_is_done_in_the_thread(metrics: Metrics) -> None:
+    async def test() -> None:
+        engine = Engine(Settings(), metrics)
+        place = threading.get_ident
+        assert await engine.run(place, brief=lambda: None) != place()
+        engine.pace.small_at = math.inf
+        assert await engine.run(place, brief=place) != place(), "small requests come"
+
+    run(test())
+
+
+def test_brief_work_waits_for_its_turn(metrics: Metrics, gate: Gate) -> None:
+    """And one piece for the next, so that what else the loop has to do comes between."""
+    done: list[int] = []
+
+    async def test() -> None:
+        engine = Engine(Settings(), metrics)
+        assert engine.has_time()
+        first = asyncio.create_task(engine.run(gate, 10))
+        await settled()
+        assert not engine.has_time(), "the thread works"
+        others = [
+            asyncio.create_task(
+                engine.run(lambda: 0, 10, brief=functools.partial(append, done, number))
+            )
+            for number in range(3)
+        ]
+        await settled()
+        assert not done
+        gate.open()
+        assert await first == "passed"
+        while len(done) < len(others):
+            before = len(done)
+            await asyncio.sleep(0)
+            assert len(done) - before <= 1
+        assert await asyncio.gather(*others) == [1, 2, 3]
+        assert engine.has_time()
+        assert engine.pending == pending(metrics) == 0
+
+    run(test())
+
+
+def append(done: list[int], number: int) -> int:
+    done.append(number)
+    return len(done)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
+from service.api.pace import LONG_BODY_BYTES
 from service.api.plain import INLINE_BODY_BYTES, QUICK_INLINE_BODY_BYTES
 from service.catalog.probes import PROBES
+from service.engines.fast import SAMPLE_EVERY, FastTokenizer
 from service.formats.sentencepiece import _LONGEST, _QUICK_BYTES
 from service.settings import Settings
-from tests.server.talking import COUNT, TEXT, head, of_size, post, post_chunked, running
+from tests.server.talking import COUNT, head, of_size, post, post_chunked, running
 from tests.server.watching import wait_until
 from tests.server.ways import both
 
@@ -134,11 +137,70 @@ def test_headers_that_it_leaves_to_the_door(ways: Ways, headers: dict[str, str])
     ways.slowly(post(more=headers))
 
 
-def test_messagepack_is_left_to_the_door(ways: Ways) -> None:
-    packed = msgspec.msgpack.encode(TEXT)
-    headers = {"content-type": "application/msgpack", "accept": "application/msgpack"}
-    answer = ways.slowly(post(packed, more=headers))
-    assert msgspec.msgpack.decode(answer.body)["count"] == 1
+PACKED = {"content-type": "application/msgpack", "accept": "application/msgpack"}
+
+
+@pytest.mark.parametrize("path", ["/count", "/encode"])
+@pytest.mark.parametrize("name", ["cl100k_base", "bert-base-uncased"])
+def test_messagepack(ways: Ways, catalog: Catalog, path: str, name: str) -> None:
+    tokenizer = catalog.resolve(name).tokenizer
+    if isinstance(tokenizer, FastTokenizer):
+        # A text that is answered by both engines has its ids in a list, and in fewer bytes.
+        tokenizer._until_sample = SAMPLE_EVERY
+    for text in TEXTS:
+        packed = msgspec.msgpack.encode({"tokenizer": name, "text": text})
+        (answer,) = ways.quickly(post(packed, path, more=PACKED))
+        assert msgspec.msgpack.decode(answer.body)["tokenizer"] == name
+        ways.slowly(post(packed, path, more=PACKED | {"accept": "*/*"}))  # which is JSON
+
+
+@pytest.fixture
+def patient(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> Ways:
+    """They take the time that a long text takes, however slow this machine is."""
+    for module in ("service.api.quick", "service.api.door"):
+        monkeypatch.setattr(f"{module}.TEXT_SECONDS", math.inf)
+    ways.quick.app.engine.pace.small_at = -math.inf
+    return ways
+
+
+@pytest.mark.parametrize("path", ["/count", "/encode"])
+@pytest.mark.parametrize("packs", [False, True], ids=["JSON", "MessagePack"])
+@pytest.mark.parametrize("size", [QUICK_INLINE_BODY_BYTES + 1, 300_000, LONG_BODY_BYTES])
+def test_long_texts_while_no_small_ones_come(
+    patient: Ways, path: str, size: int, *, packs: bool
+) -> None:
+    body = of_size(size, "cl100k_base")
+    if packs:
+        # Its text is as long, and the rest is shorter.
+        body = msgspec.msgpack.encode(json.loads(body))
+    patient.quickly(post(body, path, more=PACKED if packs else None))
+
+
+def test_long_texts_wait_where_small_ones_come(patient: Ways) -> None:
+    patient.quick.app.engine.pace.small_at = math.inf
+    patient.slowly(post(of_size(300_000, "cl100k_base")))
+
+
+LEFT = {
+    "longer": of_size(LONG_BODY_BYTES + 1, "cl100k_base"),
+    "beyond ASCII": of_size(300_000, "cl100k_base", "\u00e9" * 100),
+    "nowhere to cut": json.dumps({"tokenizer": "cl100k_base", "text": "a" * 70_000}).encode(),
+    "no cuts": of_size(300_000, "mistral-7b-v0.3"),
+    "no fast engine": of_size(70_000, "bert-base-uncased"),
+}
+
+
+@pytest.mark.parametrize("kind", LEFT)
+def test_long_texts_that_are_left_to_the_door(patient: Ways, kind: str) -> None:
+    patient.slowly(post(LEFT[kind]))
+
+
+def test_a_long_text_that_turns_out_to_be_slow_is_left_to_the_door(
+    patient: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("service.api.quick", "service.api.door"):
+        monkeypatch.setattr(f"{module}.TEXT_SECONDS", 0)
+    patient.slowly(post(of_size(300_000, "cl100k_base")))
 
 
 def test_other_requests_that_are_left_to_the_door(ways: Ways) -> None:
@@ -211,6 +273,7 @@ def test_other_bodies_that_are_wrong(ways: Ways, body: bytes) -> None:
 def test_bodies_around_the_bound(
     ways: Ways, tokenizer: str, start: str, bound: int, more: int, *, whole: bool
 ) -> None:
+    ways.quick.app.engine.pace.small_at = math.inf
     body = of_size(bound + more, tokenizer, start)
     request = post(body, "/encode")
     assert len(body) == bound + more

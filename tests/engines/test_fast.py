@@ -58,6 +58,9 @@ class Engine:
     def encode_batch_flat(self, texts: list[str]) -> tuple[bytes, bytes]:
         return b"\xff" * 4 * len(texts[0]), b""
 
+    def added_tokens(self) -> list[dict[str, Any]]:
+        return []
+
 
 class PanicException(BaseException):
     """What a panic of the fast library looks like: its name is all that PyO3 tells."""

@@ -48,6 +48,6 @@ class Ways:
 def both(catalog: Catalog, **settings: Any) -> Iterator[Ways]:
     of = Settings(log_requests="off", **settings)
     with running(catalog, of) as quick, running(catalog, of) as door:
-        door.app.quick.limit = -1
+        door.app.quick.limit = door.app.quick.long_limit = -1
         yield Ways(quick, door)
         assert door.quick_answers == 0
