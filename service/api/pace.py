@@ -15,7 +15,7 @@ LONG_BODY_BYTES = 2 * 1024 * 1024
 TURN_SECONDS = 0.01
 """What all long texts together may take before everything else has its turn."""
 
-QUIET_SECONDS = 0.01
+QUIET_SECONDS = 0.1
 """Without a small request for so long, none is waiting but by chance."""
 
 
