@@ -204,12 +204,12 @@ class Door:
             if len(work.body) <= INLINE_BODY_BYTES:
                 answered = work.short_way()
                 if answered is not None:
-                    self._engine.pace.small_at = perf_counter()
+                    self._engine.pace.busy_at = perf_counter()
                     return answered
                 do = work.long_way
             weight = len(work.body) * work.tokenizers()
             if weight * work.operation.costs <= INLINE_BODY_BYTES:
-                self._engine.pace.small_at = perf_counter()
+                self._engine.pace.busy_at = perf_counter()
                 return work.long_way(call)
             return await self._engine.run(
                 functools.partial(do, call), max(weight, LEAST_WEIGHT), work.gone, work.briefly

@@ -170,7 +170,7 @@ class Engine:
                 raise
             self._ended(job, None, error)
             return
-        self.pace.took(perf_counter() - started)
+        self.pace.took(perf_counter() - started, in_vain=result is None)
         if result is None:
             self._give(job)
         else:

@@ -18,6 +18,9 @@ TURN_SECONDS = 0.01
 QUIET_SECONDS = 0.1
 """Without a small request for so long, none is waiting but by chance."""
 
+VAIN_SECONDS = 0.001
+"""More than this for nothing: the next texts are left to the thread, that one among them."""
+
 
 class Pace:
     """Says when a long text is done where it is read.
@@ -27,19 +30,21 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self.small_at = -math.inf
-        """When a small request was last answered, by perf_counter()."""
+        self.busy_at = -math.inf
+        """When a small request was last answered, or a text proved slow, by perf_counter()."""
         self._left = TURN_SECONDS
 
     def has_time(self) -> bool:
         """Whether a long text may be done on the event loop."""
-        return self._left > 0 and perf_counter() - self.small_at > QUIET_SECONDS
+        return self._left > 0 and perf_counter() - self.busy_at > QUIET_SECONDS
 
-    def took(self, seconds: float) -> None:
-        """So long the event loop was held."""
+    def took(self, seconds: float, *, in_vain: bool) -> None:
+        """So long the event loop was held; in vain, if the text is left to the thread after all."""
         if self._left == TURN_SECONDS:
             asyncio.get_running_loop().call_soon(self._begin_turn)
         self._left -= seconds
+        if in_vain and seconds > VAIN_SECONDS:
+            self.busy_at = perf_counter()
 
     def _begin_turn(self) -> None:
         self._left = TURN_SECONDS

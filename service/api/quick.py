@@ -153,14 +153,14 @@ class Quick:
             if not is_fault(error):
                 raise
             return None  # the door meets the same defect, and says which
+        ended = perf_counter()
+        if within is not None:
+            self._engine.pace.took(ended - started, in_vain=answered is None)
         if answered is None:
             return None
+        if within is None:
+            self._engine.pace.busy_at = ended
         answered.note()
         request_id = request_id_of(given)
-        ended = perf_counter()
         record(ended - started)
-        if within is None:
-            self._engine.pace.small_at = ended
-        else:
-            self._engine.pace.took(ended - started)
         return _ANSWERS[media_type] % (len(answered.body), request_id), answered.body

@@ -275,7 +275,7 @@ def test_work_that_is_not_brief_after_all_is_done_in_the_thread(metrics: Metrics
         engine = Engine(Settings(), metrics)
         place = threading.get_ident
         assert await engine.run(place, brief=lambda: None) != place()
-        engine.pace.small_at = math.inf
+        engine.pace.busy_at = math.inf
         assert await engine.run(place, brief=place) != place(), "small requests come"
 
     run(test())

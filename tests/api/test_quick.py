@@ -159,7 +159,7 @@ def patient(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> Ways:
     """They take the time that a long text takes, however slow this machine is."""
     for module in ("service.api.quick", "service.api.door"):
         monkeypatch.setattr(f"{module}.TEXT_SECONDS", math.inf)
-    ways.quick.app.engine.pace.small_at = -math.inf
+    ways.quick.app.engine.pace.busy_at = -math.inf
     return ways
 
 
@@ -177,7 +177,7 @@ def test_long_texts_while_no_small_ones_come(
 
 
 def test_long_texts_wait_where_small_ones_come(patient: Ways) -> None:
-    patient.quick.app.engine.pace.small_at = math.inf
+    patient.quick.app.engine.pace.busy_at = math.inf
     patient.slowly(post(of_size(300_000, "cl100k_base")))
 
 
@@ -273,7 +273,7 @@ def test_other_bodies_that_are_wrong(ways: Ways, body: bytes) -> None:
 def test_bodies_around_the_bound(
     ways: Ways, tokenizer: str, start: str, bound: int, more: int, *, whole: bool
 ) -> None:
-    ways.quick.app.engine.pace.small_at = math.inf
+    ways.quick.app.engine.pace.busy_at = math.inf
     body = of_size(bound + more, tokenizer, start)
     request = post(body, "/encode")
     assert len(body) == bound + more

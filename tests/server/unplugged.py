@@ -149,6 +149,7 @@ async def connect(catalog: Catalog, settings: Settings = SETTINGS) -> Connection
     """A connection that was just made. Its application answers /slowly when it is told to."""
     app = create_app(settings, catalog)
     app.lifecycle.ready = True
+    app.quick.long_limit = -1  # what comes is taken where no loop runs, whose turns it counts
     finish = asyncio.Event()
 
     async def waiting(scope: Any, receive: Any, send: Any) -> None:
