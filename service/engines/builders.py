@@ -116,4 +116,5 @@ _BUILDERS: dict[
     "tiktoken": _of_ranks,
     "tokenizer_json": _of_literal_json,
     "sentencepiece": _of_literal_json,
+    "minbpe": _of_literal_json,
 }

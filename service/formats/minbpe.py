@@ -22,6 +22,7 @@ from service.core.tokenizer import Facts, Frame
 from service.errors import EngineLimit
 from service.formats import Format, FormatError, Options
 from service.formats._common import Template, checked_parts, roles_by_spelling
+from service.formats._minbpe_json import literal_json
 from service.formats._minbpe_model import BYTES, Model, parse_model, refuse
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class MinbpeTokenizer:
     """A minbpe model; its encoder's time grows with the text, however long a chunk is."""
 
     def __init__(self, model: Model, options: MinbpeOptions) -> None:
-        self._merges = model.merges
+        self._model, self._merges = model, model.merges
         self._splitter = Splitter(model.pattern) if model.pattern else None
         self._finders = Finders(model.special_tokens)
         self._bytes_of = _token_bytes(model)
@@ -171,6 +172,10 @@ class MinbpeTokenizer:
     def encode_spans(self, text: str, spans: Sequence[ControlSpan]) -> list[int]:
         """Content ids, the special tokens at `spans` recognised."""
         return encode_stretches(text, spans, self.encode, self.controls.__getitem__)
+
+    def literal_json(self) -> str | None:
+        """A tokenizer.json that gives the ids of `encode`; None where there is none."""
+        return literal_json(self._model, self._bytes_of)
 
     def align(self, text: str, spans: Sequence[ControlSpan]) -> Alignment:
         """The ids of `encode_spans`, aligned by their bytes."""

@@ -243,6 +243,8 @@ def test_unauthorized(new_client: Callable[..., AppClient], tmp_path: pathlib.Pa
 class Failing:
     """A tokenizer whose library fails; everything else is that of a real one."""
 
+    cuts = False
+
     def __init__(self, tokenizer: Any, error: BaseException) -> None:
         self._tokenizer = tokenizer
         self._error = error

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from service.catalog.catalog import Catalog
 
 RANK_FILES = ("r50k_base", "cl100k_base", "o200k_base", "o200k_harmony")
-CERTIFIED = (*RANK_FILES, "gpt2", "mistral-7b-v0.3")
+CERTIFIED = (*RANK_FILES, "gpt2", "minbpe-service", "mistral-7b-v0.3")
 
 
 @dataclasses.dataclass
