@@ -5,9 +5,9 @@ from __future__ import annotations
 import collections
 import contextlib
 import gc
-import itertools
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -26,13 +26,17 @@ is half of all that a start takes, and the largest engine takes a third of that.
 NICENESS = 10
 """What a thread of low priority has: another that is busy gets nine tenths of a core they share."""
 
+_TASK = "/proc/self/task/{}"
+"""Where Linux shows a thread, by its native id."""
+_LEAVE_SECONDS, _LOOK_SECONDS = 5.0, 0.001
+
 
 class Builders:
     """Threads that build engines while this one loads what else there is; none is left of them."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(BUILDERS, "build", initializer=self._step_back)
-        self._numbers = itertools.count()
+        self._native: list[int] = []
         self._locks: dict[str, threading.Lock] = collections.defaultdict(threading.Lock)
 
     def __enter__(self) -> Self:
@@ -40,13 +44,20 @@ class Builders:
 
     def __exit__(self, *_: object) -> None:
         self._threads.shutdown(cancel_futures=True)
+        # A thread has ended for Python before it has for the system, which takes its time with one
+        # of low priority, and whoever forks wants none.
+        until = time.monotonic() + _LEAVE_SECONDS
+        for task in map(_TASK.format, self._native):
+            while os.path.exists(task) and time.monotonic() < until:  # noqa: PTH110 - no path
+                time.sleep(_LOOK_SECONDS)
 
     def _step_back(self) -> None:
         """Leave a core to the thread that loads, and most of the other to the largest engine.
 
         Those two take longest, one after the other in each core; the first thread has the largest.
         """
-        step_back(NICENESS if next(self._numbers) else NICENESS // 2)
+        step_back(NICENESS if self._native else NICENESS // 2)
+        self._native.append(threading.get_native_id())
 
     def begin(self, artifact: LockedArtifact, build: Callable[[], Built]) -> Future[Built]:
         """Have something built for an artifact.
