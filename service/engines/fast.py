@@ -105,7 +105,9 @@ class FastTokenizer:
     def count(self, text: str) -> int:
         """How many ids `encode` gives, without making a list of them."""
         buffer = self.encode_buffer(text)
-        return len(self.encode(text)) if buffer is None else len(buffer) // ID_BYTES
+        if buffer is not None:
+            return len(buffer) // ID_BYTES
+        return len(self.encode(text)) if self._takes(text) else self.reference.count(text)
 
     def is_quick(self, text: str, _: int = 0) -> bool:
         """Whether the fast engine alone answers for this text: 64 KiB take 15 ms at the worst."""

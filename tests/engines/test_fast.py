@@ -199,6 +199,14 @@ def test_an_exception_never_reaches_the_engine(wrong: FastTokenizer) -> None:
     assert answered_fast(wrong, "'s")
 
 
+def test_a_text_of_the_reference_is_counted_by_it_without_a_list(
+    wrong: FastTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wrong.reference, "count", lambda _: 7)
+    assert wrong.count("'\u017f") == 7
+    assert wrong.count("street") == 6
+
+
 def test_a_difference_is_counted_and_logged(
     catalog: Catalog, wrong: FastTokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
