@@ -156,10 +156,10 @@ class Quick:
         ended = perf_counter()
         if within is not None:
             self._engine.pace.took(ended - started, in_vain=answered is None)
+        elif answered is not None:
+            self._engine.pace.busy_at = ended
         if answered is None:
             return None
-        if within is None:
-            self._engine.pace.busy_at = ended
         answered.note()
         request_id = request_id_of(given)
         record(ended - started)

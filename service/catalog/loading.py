@@ -55,7 +55,7 @@ def load_catalog(root: Path, *, fast: bool = True) -> Catalog:
     `fast`: use the fast engine where a certificate beside the lock proves it.
     Raises ArtifactError, with one line, for the first that is refused; the largest is the first.
     """
-    certificates = read_certificates(root) if fast else {}
+    certificates = read_certificates(root) if fast else None
     locked = read_lock(root)
     loaded: dict[str, Entry] = {}
     building: dict[Future[Engine | None], tuple[Entry, Certificate]] = {}
@@ -63,12 +63,16 @@ def load_catalog(root: Path, *, fast: bool = True) -> Catalog:
         for artifact in largest_first(locked):
             opened = _open(root, artifact)
             engine: Future[Engine | None] | None = None
-            if artifact.name in certificates and is_built_of_files(artifact.format):
-                # Whether the certificate holds is known with the reference, which takes longest
-                # for what also takes longest to build.
+            if (
+                certificates
+                and artifact.name in certificates
+                and is_built_of_files(artifact.format)
+            ):
+                # Begun before it is known that its certificate holds, which takes the reference:
+                # what takes longest to build is also what takes longest to load.
                 engine = builders.begin(artifact, functools.partial(opened.engine, None))
             entry = loaded[artifact.name] = _load(opened)
-            certificate = _holding(entry, certificates if fast else None)
+            certificate = _holding(entry, certificates)
             if certificate is not None:
                 build = functools.partial(opened.engine, entry.tokenizer)
                 building[engine or builders.begin(artifact, build)] = entry, certificate

@@ -115,7 +115,7 @@ class TiktokenTokenizer:
 
     def encode_special(self, text: str) -> list[int]:
         """Content ids, every special token recognised."""
-        return self.encode_spans(text, self._finders.all.find(text))
+        return self.encode_spans(text, self.find_controls(text, None))
 
     def encode_spans(self, text: str, spans: Sequence[ControlSpan]) -> list[int]:
         """Content ids, the special tokens at `spans` recognised."""
