@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import fastokens
 
 from service.core.faults import is_fault
+from service.core.split_patterns import with_properties
 from service.core.tokenizer import DescribesLiteral
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _engine_of_ranks(ranks: bytes, pattern: str) -> fastokens.Tokenizer:
             memory.write(ranks)
         path = f"/proc/self/fd/{descriptor}"
         preset = _preset_of(pattern)
-        split = {"pattern": pattern} if preset is None else {"encoding": preset}
+        split = {"encoding": preset} if preset else {"pattern": with_properties(pattern)}
         return _complete(fastokens.Tokenizer.from_tiktoken(path, **split, special_tokens={}))
     finally:
         os.close(descriptor)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from service.core.split_patterns import with_properties
 from service.formats._byte_level import LETTER_OF_BYTE
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def literal_json(model: Model, bytes_of: Mapping[int, bytes]) -> str | None:
     }
     split = {
         "type": "Split",
-        "pattern": {"Regex": model.pattern},
+        "pattern": {"Regex": with_properties(model.pattern)},
         "behavior": "Isolated",
         "invert": False,
     }
