@@ -95,7 +95,7 @@ class _Way:
     @property
     def may_be_quick(self) -> bool:
         """Whether there are texts that `is_quick` takes."""
-        return self._buffers is not None
+        return self._buffers is not None and self._buffers.quick
 
     @property
     def may_be_cut(self) -> bool:

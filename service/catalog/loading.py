@@ -20,7 +20,7 @@ from service.core.faults import is_fault
 from service.engines.builders import build_engine, engine_version, is_built_of_files
 from service.engines.certificate import Certificate
 from service.engines.certify import compare, every_way
-from service.engines.fast import guarded, standing
+from service.engines.fast import Certified, guarded, standing
 from service.errors import ArtifactError
 from service.formats import FormatError, formats
 
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-    from fastokens import Tokenizer as Engine
-
     from service.catalog.lock import LockedArtifact, LockedFile
     from service.core.tokenizer import Tokenizer
+    from service.engines.engine import Engine
     from service.formats import Format, Options
 
 
@@ -123,7 +122,10 @@ def _holding(entry: Entry, certificates: Mapping[str, Certificate] | None) -> Ce
     if certificates is None:
         return None
     certificate = certificates.get(entry.name)
-    certified = entry.fingerprint, reference_version(entry.tokenizer)
+    tokenizer = entry.tokenizer
+    certified = Certified(
+        entry.fingerprint, reference_version(tokenizer), engine_version(tokenizer)
+    )
     entry.engine_state = standing(certificate, certified)
     return certificate if entry.engine_state == "fast" else None
 
@@ -165,7 +167,7 @@ def certify_entry(root: Path, artifact: LockedArtifact) -> Certificate | None:
     return Certificate(
         artifact=artifact.name,
         fingerprint=entry.fingerprint,
-        engine=engine_version(),
+        engine=engine_version(tokenizer),
         reference=reference_version(tokenizer),
         texts=texts,
         code_points=code_points,

@@ -133,6 +133,17 @@ class DescribesLiteral(Protocol):
         ...
 
 
+@runtime_checkable
+class WordByWord(Protocol):
+    """A tokenizer that may be one to which the words of a text are all there is."""
+
+    word_by_word: bool
+    """Whether the ids of `encode` are those of the words, one after the other.
+
+    Words are what blanks, tabs, LF and CR part, in any number; another blank may part them, too.
+    """
+
+
 ID_BYTES = 4
 """Of an id in a buffer: an unsigned integer, little-endian."""
 
@@ -144,6 +155,9 @@ class GivesBuffers(Protocol):
     def encode_buffer(self, text: str) -> bytes | None:
         """The ids of `encode`, each of ID_BYTES; None where it takes a list."""
         ...
+
+    quick: bool
+    """Whether there are texts that `is_quick` takes."""
 
     def is_quick(self, text: str, at_most: int) -> bool:
         """Whether a text of some tens of KB takes about a millisecond, and 50 at the worst.

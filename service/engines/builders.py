@@ -1,7 +1,8 @@
-"""Building the fast library's engine for an artifact's literal text, format by format.
+"""Building the fast engine for an artifact's literal text.
 
-A format is served by one function here. Where the library can't have an artifact, or would have to
-be trusted with more than its bytes, there is no engine and the reference answers.
+It is a memory of words where these are all there is (service/engines/words.py), else the fast
+library's, of which one function here serves a format. Where that can't have an artifact, or would
+have to be trusted with more than its bytes, there is no engine and the reference answers.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from typing import TYPE_CHECKING
 
 import fastokens
 
+from service import __version__
 from service.core.faults import is_fault
 from service.core.split_patterns import with_properties
-from service.core.tokenizer import DescribesLiteral
+from service.core.tokenizer import DescribesLiteral, WordByWord
+from service.engines.words import WordMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from service.core.tokenizer import Tokenizer
+    from service.engines.engine import Engine
     from service.formats import Options
 
 LIBRARY = "fastokens"
@@ -36,9 +40,15 @@ PRESETS = {
 pattern of a rank file goes through a general engine, which is several times slower."""
 
 
-def engine_version() -> str:
-    """The fast library and its version, as a certificate names it."""
+def engine_version(reference: Tokenizer) -> str:
+    """The fast library for a tokenizer and its version, as a certificate names it."""
+    if _is_word_by_word(reference):
+        return f"tokenizer-service=={__version__}"
     return f"{LIBRARY}=={importlib.metadata.version(LIBRARY)}"
+
+
+def _is_word_by_word(reference: object) -> bool:
+    return isinstance(reference, WordByWord) and reference.word_by_word
 
 
 def is_built_of_files(artifact_format: str) -> bool:
@@ -51,12 +61,14 @@ def build_engine(
     files: Mapping[str, bytes],
     options: Options,
     reference: Tokenizer | None,
-) -> fastokens.Tokenizer | None:
+) -> Engine | None:
     """The fast engine for the literal text of an artifact; None where there is none.
 
     `reference` may be None where the engine is built of files alone. What the engine's `encode`
     gives is to be compared with it before anybody relies on it.
     """
+    if reference is not None and _is_word_by_word(reference):
+        return WordMemory(reference.encode)
     build = _BUILDERS.get(artifact_format)
     if build is None:
         return None

@@ -1,4 +1,4 @@
-"""Literal encoding by fastokens, guarded: the reference answers wherever it is not proven.
+"""Literal encoding by a fast engine, guarded: the reference answers wherever it is not proven.
 
 fastokens caches words and is many times faster than the references, and it is a young library.
 So it encodes literal text alone; policies, offsets and decoding stay with the reference. It needs
@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from service.core.alignment import ByteAlignment
 from service.core.faults import is_fault
 from service.core.tokenizer import ID_BYTES
-from service.engines.builders import engine_version
 from service.engines.slices import can_be_cut, ends_of_slices
+from service.engines.words import WordMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import fastokens
-
     from service.core.alignment import Alignment
     from service.core.tokenizer import ControlSpan, Tokenizer
     from service.engines.certificate import Certificate
+    from service.engines.engine import Engine
 
 SAMPLE_EVERY = 1000
 """Of so many texts one is answered by both engines."""
@@ -53,14 +52,19 @@ class FastTokenizer:
         self,
         name: str,
         reference: Tokenizer,
-        engine: fastokens.Tokenizer,
+        engine: Engine,
         exceptions: str,
         *,
         cuts: bool = False,
+        quick: bool = True,
     ) -> None:
-        """`cuts`: long texts in ASCII may be cut (service/engines/slices.py)."""
+        """`cuts`: long texts in ASCII may be cut (service/engines/slices.py).
+
+        `quick`: the engine takes 15 ms at the worst for 64 KiB.
+        """
         self.reference = reference
         self.cuts = cuts
+        self.quick = quick
         self._name = name
         self._engine = engine.encode
         self._engine_of_buffers = engine.encode_batch_flat
@@ -91,7 +95,7 @@ class FastTokenizer:
         if not self._takes(text):
             return self.reference.encode(text)
         try:
-            ids: list[int] = self._engine(text).ids
+            ids = self._engine(text).ids
         except BaseException as error:
             if not is_fault(error):
                 raise
@@ -110,16 +114,16 @@ class FastTokenizer:
         return len(self.encode(text)) if self._takes(text) else self.reference.count(text)
 
     def is_quick(self, text: str, _: int = 0) -> bool:
-        """Whether the fast engine alone answers for this text: 64 KiB take 15 ms at the worst."""
-        return not self._is_sample(text) and self._takes(text)
+        """Whether the fast engine alone answers for this text, and is quick about it."""
+        return self.quick and self._is_for_engine(text)
 
     def encode_buffer(self, text: str) -> bytes | None:
         """The ids of `encode`, each of ID_BYTES; None for a text of the reference."""
-        if not self.is_quick(text):
+        if not self._is_for_engine(text):
             return None
         self._until_sample -= 1
         try:
-            buffer: bytes = self._engine_of_buffers([text])[0]
+            buffer = self._engine_of_buffers([text])[0]
         except BaseException as error:
             if not is_fault(error):
                 raise
@@ -133,7 +137,7 @@ class FastTokenizer:
         Also for one that can't be cut: a slice takes 15 ms at the worst. Of a slow text so much
         is given up as would have been within its share of the time.
         """
-        if not (self.cuts and text.isascii() and self.is_quick(text)):
+        if not (self.cuts and text.isascii() and self._is_for_engine(text)):
             return None
         ends = ends_of_slices(text)
         if ends is None:
@@ -165,6 +169,10 @@ class FastTokenizer:
                 return ByteAlignment(text, ids, self.sizes.of(ids))
         return self.reference.align(text, spans)
 
+    def _is_for_engine(self, text: str) -> bool:
+        """Whether the fast engine alone answers for this text."""
+        return not self._is_sample(text) and self._takes(text)
+
     def _is_sample(self, text: str) -> bool:
         """Whether this text is answered by both engines."""
         return self._until_sample <= 1 and len(text) <= SAMPLE_MAX_CHARACTERS
@@ -189,24 +197,27 @@ class FastTokenizer:
         return expected
 
 
-def standing(certificate: Certificate | None, certified: tuple[str, str]) -> str:
-    """`fast` where a certificate holds, else why it does not: `uncertified` or `stale`.
+class Certified(NamedTuple):
+    """What a certificate must be for: an artifact, and both libraries with their versions."""
 
-    `certified` are the fingerprint and the reference library with its version that a certificate
-    must be for.
-    """
+    fingerprint: str
+    reference: str
+    engine: str
+
+
+def standing(certificate: Certificate | None, certified: Certified) -> str:
+    """`fast` where a certificate holds, else why it does not: `uncertified` or `stale`."""
     if certificate is None:
         return "uncertified"
-    if (certificate.fingerprint, certificate.reference) != certified:
-        return "stale"
-    return "fast" if certificate.engine == engine_version() else "stale"
+    found = Certified(certificate.fingerprint, certificate.reference, certificate.engine)
+    return "fast" if found == certified else "stale"
 
 
 def guarded(
     name: str,
     reference: Tokenizer,
     certificate: Certificate,
-    engine: fastokens.Tokenizer | None,
+    engine: Engine | None,
 ) -> tuple[Tokenizer, str]:
     """The tokenizer to use, and `fast` or `not loaded`; the certificate is one that holds."""
     if engine is None:
@@ -215,4 +226,7 @@ def guarded(
     cuts = can_be_cut(reference.facts.pipeline) and (
         len(engine.added_tokens()) <= len(reference.controls)
     )
-    return FastTokenizer(name, reference, engine, certificate.exceptions, cuts=cuts), "fast"
+    # What is new to a memory of words takes as long as the reference.
+    quick = not isinstance(engine, WordMemory)
+    exceptions = certificate.exceptions
+    return FastTokenizer(name, reference, engine, exceptions, cuts=cuts, quick=quick), "fast"

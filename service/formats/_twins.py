@@ -27,6 +27,7 @@ from service.core.tokenizer import ControlSpan
 from service.formats import FormatError
 from service.formats._common import stand_in
 from service.formats._library import frame_of, load, pair_frame_of
+from service.formats._words import is_word_by_word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +54,7 @@ class Twins:
         """
         definition = dict(definition, truncation=None, padding=None)
         self.controls = controls
+        self.word_by_word = is_word_by_word(definition, controls)
         self.reference = load(definition)
         self._check_declared_ids(definition)
         self.frame = frame_of(self.reference)

@@ -57,6 +57,7 @@ class SentencePieceTokenizer:
     """
 
     def __init__(self, model: Any, options: SentencePieceOptions) -> None:  # noqa: ANN401 - protobuf
+        self.quick = True
         self._model = model
         pieces = model.pieces
         self._unseen = {

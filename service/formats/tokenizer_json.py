@@ -59,6 +59,7 @@ class TokenizerJsonTokenizer:
         self.sizes = (
             Sizes(self._vocabulary.keys(), self._vocabulary.values()) if decodes_apart else None
         )
+        self.word_by_word = self._twins.word_by_word
         self.encode = self._twins.encode
         self.count = self._twins.count
         self.encode_special = self._twins.encode_special

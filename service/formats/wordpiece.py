@@ -73,6 +73,7 @@ class WordPieceTokenizer:
         # A frame of one text, which the option is, says nothing of two.
         self.pair_frame: PairFrame | None = None
         self.sizes = None
+        self.word_by_word = self._twins.word_by_word
         self.encode = self._twins.encode
         self.count = self._twins.count
         self.encode_special = self._twins.encode_special

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from service.catalog.catalog import Catalog
 
 SHORT, MIDDLE, LONG = 100, 6_000, 16_000
+WORK = ("encode", "encode_buffer", "count", "align", "encode_spans", "encode_special")
 NAMES = ["gpt2", "clip-vit-large-patch14", "all-minilm-l6-v2", "minbpe-service"]
 
 
@@ -43,7 +44,7 @@ def places(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Iterator[Places
     threads: list[int] = []
     for name in NAMES:
         tokenizer = catalog.resolve(name).tokenizer
-        for method in ("encode", "count", "align", "encode_spans", "encode_special"):
+        for method in WORK:
             work = getattr(tokenizer, method)
 
             def noting(*given: Any, work: Any = work) -> Any:

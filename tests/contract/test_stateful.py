@@ -206,7 +206,7 @@ GROUPS = {
     ),
     "counts": (
         ["count", "truncate", "chunk", "encode"],
-        20,
+        30,
         ["count to encode", "truncate to encode", "chunk to encode", "count held", "bad data"],
     ),
     "pages": (

@@ -19,6 +19,7 @@ from service.engines.certify import CertificationError, compare, documents, ever
 from service.engines.fast import (
     SAMPLE_EVERY,
     SAMPLE_MAX_CHARACTERS,
+    Certified,
     Difference,
     FastTokenizer,
     guarded,
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from service.catalog.catalog import Catalog
 
 RANK_FILES = ("r50k_base", "cl100k_base", "o200k_base", "o200k_harmony")
-CERTIFIED = (*RANK_FILES, "gpt2", "minbpe-service", "mistral-7b-v0.3")
+WORD_BY_WORD = ("all-minilm-l6-v2", "bert-base-uncased", "clip-vit-large-patch14")
+CERTIFIED = (*RANK_FILES, "gpt2", "minbpe-service", "mistral-7b-v0.3", *WORD_BY_WORD)
 
 
 @dataclasses.dataclass
@@ -232,7 +234,7 @@ def test_a_certificate_is_for_one_artifact_and_two_versions(
     change: dict[str, str], state: str
 ) -> None:
     certificate = read_certificates(EMBEDDED)["cl100k_base"]
-    certified = (certificate.fingerprint, certificate.reference)
+    certified = Certified(certificate.fingerprint, certificate.reference, certificate.engine)
     held = msgspec.structs.replace(certificate, **change)
     assert standing(held, certified) == state
     assert standing(None, certified) == "uncertified"
