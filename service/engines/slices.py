@@ -27,10 +27,14 @@ _WORD_CHARACTERS = 1024
 _CUT = re.compile(r"[A-Za-z](?= [A-Za-z])")
 
 _PATTERNS = frozenset(
-    {*PRESETS, "bf51d578af57187876ec1c8a34fb0ee2fb3025c50ce663ac154b633ae39de092"}
+    {
+        *PRESETS,
+        "bf51d578af57187876ec1c8a34fb0ee2fb3025c50ce663ac154b633ae39de092",
+        "a4bb8cc38b305a24c4f49a83b058d838a487c62039db54551b6b4a7026c38e83",
+    }
 )
-"""SHA-256 of the split patterns of which that is true: those of cl100k_base, of o200k_base, and the
-one that p50k_base and r50k_base have."""
+"""SHA-256 of the split patterns of which that is true: those of cl100k_base, of o200k_base, the one
+that p50k_base and r50k_base have, and cl100k_base's as minbpe has it."""
 
 
 def can_be_cut(pipeline: Mapping[str, object]) -> bool:

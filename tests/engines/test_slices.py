@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from service.catalog.catalog import Catalog
 
-CUTTING = ["cl100k_base", "gpt2", "o200k_base", "o200k_harmony", "r50k_base"]
+CUTTING = ["cl100k_base", "gpt2", "minbpe-service", "o200k_base", "o200k_harmony", "r50k_base"]
 PARTS = [
     *("a", "Z", "in", "The", "don't", "it's", "I'LL", "x'", "'s", "0", "1234", "3.14", "_", "a_b"),
     *(
