@@ -143,6 +143,10 @@ class WordByWord(Protocol):
     Words are what blanks, tabs, LF and CR part, in any number; another blank may part them, too.
     """
 
+    def encode_each(self, texts: list[str]) -> list[list[int]]:
+        """The ids of `encode` for each text, in one call of the library."""
+        ...
+
 
 ID_BYTES = 4
 """Of an id in a buffer: an unsigned integer, little-endian."""

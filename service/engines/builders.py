@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 
 import fastokens
 
-from service import __version__
 from service.core.faults import is_fault
 from service.core.split_patterns import with_properties
 from service.core.tokenizer import DescribesLiteral, WordByWord
-from service.engines.words import WordMemory
+from service.engines import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,13 +41,13 @@ pattern of a rank file goes through a general engine, which is several times slo
 
 def engine_version(reference: Tokenizer) -> str:
     """The fast library for a tokenizer and its version, as a certificate names it."""
-    if _is_word_by_word(reference):
-        return f"tokenizer-service=={__version__}"
+    if _works_by_words(reference) is not None:
+        return words.ENGINE
     return f"{LIBRARY}=={importlib.metadata.version(LIBRARY)}"
 
 
-def _is_word_by_word(reference: object) -> bool:
-    return isinstance(reference, WordByWord) and reference.word_by_word
+def _works_by_words(reference: object) -> WordByWord | None:
+    return reference if isinstance(reference, WordByWord) and reference.word_by_word else None
 
 
 def is_built_of_files(artifact_format: str) -> bool:
@@ -67,8 +66,9 @@ def build_engine(
     `reference` may be None where the engine is built of files alone. What the engine's `encode`
     gives is to be compared with it before anybody relies on it.
     """
-    if reference is not None and _is_word_by_word(reference):
-        return WordMemory(reference.encode)
+    by_words = _works_by_words(reference)
+    if by_words is not None:
+        return words.WordMemory(by_words.encode_each)
     build = _BUILDERS.get(artifact_format)
     if build is None:
         return None

@@ -34,20 +34,21 @@ def is_word_by_word(definition: Definition, controls: Container[str]) -> bool:
     return (
         all(map(_is_local, _steps(definition["normalizer"], "normalizers")))
         and _drops_blanks(definition["pre_tokenizer"])
-        and not definition["model"].get("dropout")
         and all(token["content"] in controls for token in definition["added_tokens"])
     )
 
 
 def _steps(component: Definition | None, parts: str) -> list[Definition]:
+    """Of a sequence its parts; the library passes over `parts` in any other component."""
     if component is None:
         return []
-    steps: list[Definition] = component.get(parts, [component])
+    is_sequence = component.get("type") == "Sequence"
+    steps: list[Definition] = component[parts] if is_sequence else [component]
     return steps
 
 
 def _is_local(normalizer: Definition) -> bool:
-    return normalizer["type"] in _NORMALIZERS or normalizer == _BLANKS_TO_ONE
+    return normalizer.get("type") in _NORMALIZERS or normalizer == _BLANKS_TO_ONE
 
 
 def _drops_blanks(pre_tokenizer: Definition | None) -> bool:
@@ -61,7 +62,7 @@ def _drops_blanks(pre_tokenizer: Definition | None) -> bool:
 
 
 def _is_splitter(step: Definition) -> bool:
-    if step["type"] in _SPLITTERS:
+    if step.get("type") in _SPLITTERS:
         return True
     match step:
         case {

@@ -75,6 +75,7 @@ class WordPieceTokenizer:
         self.sizes = None
         self.word_by_word = self._twins.word_by_word
         self.encode = self._twins.encode
+        self.encode_each = self._twins.encode_each
         self.count = self._twins.count
         self.encode_special = self._twins.encode_special
         self.encode_spans = self._twins.encode_spans
