@@ -14,6 +14,7 @@ from reference import NOTHING, reference
 
 from service.core.policy import DecodeMode, SpecialPolicy, encode_by_policy
 from service.core.utf8 import is_utf8, read_utf8
+from service.engines.fast import FastTokenizer
 from service.errors import SpecialTokenInText
 from tests.fuzzing import AT_ONCE, FUZZ_EXAMPLES, run_until
 from tests.mixed_texts import id_lists, mixed_texts, subsets
@@ -66,9 +67,15 @@ def check_text(tokenizer: Tokenizer, oracle: Reference, text: str, allowed: froz
 
 
 @pytest.mark.timeout(1800)
+@pytest.mark.parametrize("fast", [True, False], ids=["fast", "off"])
 @EVERY_ARTIFACT
-def test_ids_are_the_references(artifact: str, tokenizer_of: Callable[[str], Tokenizer]) -> None:
+def test_ids_are_the_references(
+    artifact: str, tokenizer_of: Callable[[str], Tokenizer], *, fast: bool
+) -> None:
     tokenizer, oracle = tokenizer_of(artifact), reference(artifact)
+    assert isinstance(tokenizer, FastTokenizer) == (artifact != "t5-base")
+    if isinstance(tokenizer, FastTokenizer) and not fast:
+        tokenizer = tokenizer.reference
     assert dict(tokenizer.controls) == dict(oracle.controls)
     compared: set[str] = set()
 
