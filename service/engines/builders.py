@@ -43,6 +43,11 @@ def engine_version(reference: Tokenizer) -> str:
     """The fast library for a tokenizer and its version, as a certificate names it."""
     if _works_by_words(reference) is not None:
         return words.ENGINE
+    return _library_version()
+
+
+@functools.cache
+def _library_version() -> str:
     return f"{LIBRARY}=={importlib.metadata.version(LIBRARY)}"
 
 

@@ -17,6 +17,12 @@ Definition = dict[str, Any]
 COMPONENTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
 
 
+def definition_of(model: Definition, **parts: object) -> Definition:
+    """A tokenizer.json of our own: a model, the parts that are given, and nothing of the others."""
+    nothing = dict.fromkeys(("truncation", "padding", *COMPONENTS))
+    return {"version": "1.0", **nothing, "added_tokens": [], **parts, "model": model}
+
+
 class _AddedToken(msgspec.Struct, frozen=True):
     """One of `added_tokens`, with the library's own defaults."""
 

@@ -14,7 +14,7 @@ from tokenizers.models import BPE
 from service.core.faults import is_fault
 from service.core.tokenizer import Frame, PairFrame
 from service.formats import FormatError
-from service.formats._definition import COMPONENTS, Definition
+from service.formats._definition import COMPONENTS, Definition, definition_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,13 +88,8 @@ def _pairs(merges: Sequence[Any]) -> list[tuple[str, str]]:
 
 def _is_known(part: str, component: object) -> bool:
     """Whether the library takes a component; its message about a whole file names none."""
-    alone = {
-        "version": "1.0",
-        "added_tokens": [],
-        **dict.fromkeys(COMPONENTS),
-        part: component,
-        "model": {"type": "WordLevel", "vocab": {"?": 0}, "unk_token": "?"},
-    }
+    model = {"type": "WordLevel", "vocab": {"?": 0}, "unk_token": "?"}
+    alone = definition_of(model, **{part: component})
     try:
         HuggingFaceTokenizer.from_buffer(msgspec.json.encode(alone))
     except Exception:  # noqa: BLE001 - the binding raises bare Exception

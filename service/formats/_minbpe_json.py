@@ -13,6 +13,7 @@ import msgspec
 
 from service.core.split_patterns import with_properties
 from service.formats._byte_level import LETTER_OF_BYTE
+from service.formats._definition import definition_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,19 +46,13 @@ def literal_json(model: Model, bytes_of: Mapping[int, bytes]) -> str | None:
         "behavior": "Isolated",
         "invert": False,
     }
-    definition: dict[str, object] = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [],
-        "normalizer": None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
-        "post_processor": None,
-        "decoder": byte_level,
-        "model": {
+    definition = definition_of(
+        {
             "type": "BPE",
             "vocab": vocab,
             "merges": [[letters[left], letters[right]] for left, right in model.merges],
         },
-    }
+        pre_tokenizer={"type": "Sequence", "pretokenizers": [split, byte_level]},
+        decoder=byte_level,
+    )
     return msgspec.json.encode(definition).decode()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from service.formats._common import stand_in
+from service.formats._definition import definition_of
 from service.formats._sentencepiece_model import BLANK, Piece
 
 if TYPE_CHECKING:
@@ -45,17 +46,10 @@ def literal_json(model: Any) -> str | None:  # noqa: ANN401 - protobuf
         "vocab": vocab,
         "merges": _merges(sorted(scores, key=scores.__getitem__, reverse=True)),
     }
-    definition: dict[str, object] = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [],
-        "normalizer": _normalizer(dummy_prefix=model.normalizer_spec.add_dummy_prefix),
-        "pre_tokenizer": None,
-        "post_processor": None,
-        "decoder": None,
-        "model": model_part,
-    }
+    definition = definition_of(
+        model_part,
+        normalizer=_normalizer(dummy_prefix=model.normalizer_spec.add_dummy_prefix),
+    )
     return msgspec.json.encode(definition).decode()
 
 

@@ -26,6 +26,7 @@ from service.core.spelling import SpellingFinder
 from service.core.tokenizer import ControlSpan
 from service.formats import FormatError
 from service.formats._common import stand_in
+from service.formats._definition import definition_of
 from service.formats._library import frame_of, load, pair_frame_of
 from service.formats._words import is_word_by_word
 
@@ -87,8 +88,7 @@ class Twins:
 
     def encode_each(self, texts: list[str]) -> list[list[int]]:
         """The same of each text, in one call of the library."""
-        encodings = self._twin.encode_batch_fast(texts, add_special_tokens=False)
-        return [encoding.ids for encoding in encodings]
+        return _ids_of_each(self._twin, texts)
 
     def count(self, text: str) -> int:
         """How many ids `encode` gives."""
@@ -140,18 +140,9 @@ class _Spotter:
         ]
         self._spellings = {token["id"]: token["content"] for token in added}
         self._wanted = wanted
+        model = {"type": "WordLevel", "vocab": {_OTHER: 0}, "unk_token": _OTHER}
         self._tokenizer = load(
-            {
-                "version": "1.0",
-                "truncation": None,
-                "padding": None,
-                "added_tokens": added,
-                "normalizer": definition["normalizer"],
-                "pre_tokenizer": None,
-                "post_processor": None,
-                "decoder": None,
-                "model": {"type": "WordLevel", "vocab": {_OTHER: 0}, "unk_token": _OTHER},
-            }
+            definition_of(model, added_tokens=added, normalizer=definition["normalizer"])
         )
         # A token that is looked for in normalized text may stand there although its spelling
         # does not stand in the text; for all others the cheap search comes first.
@@ -194,9 +185,14 @@ def special_added_tokens(controls: Mapping[str, int]) -> list[Definition]:
 
 
 def _ids(tokenizer: HuggingFaceTokenizer, text: str) -> list[int]:
-    # encode() holds the GIL for the whole call, 0.4 s a MB; the batch call releases it.
-    ids: list[int] = tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
+    (ids,) = _ids_of_each(tokenizer, [text])
     return ids
+
+
+def _ids_of_each(tokenizer: HuggingFaceTokenizer, texts: list[str]) -> list[list[int]]:
+    # encode() holds the GIL for the whole call, 0.4 s a MB; the batch call releases it.
+    encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    return [encoding.ids for encoding in encodings]
 
 
 def _renamed(definition: Definition, names: Mapping[str, str]) -> Definition:

@@ -21,6 +21,7 @@ from service.formats._common import (
     checked_parts,
     roles_by_spelling,
 )
+from service.formats._definition import definition_of
 from service.formats._twins import Twins, special_added_tokens
 
 if TYPE_CHECKING:
@@ -215,19 +216,9 @@ def _definition(
         "use_regex": False,
     }
     steps = [find_words, to_letters] if options.base_alphabet == "bytes" else [find_words]
-    return {
-        "version": "1.0",
-        "added_tokens": special_added_tokens(options.special_tokens),
-        "normalizer": {
-            "type": "Sequence",
-            "normalizers": [_NORMALIZERS[name] for name in options.normalizers],
-        }
-        if options.normalizers
-        else None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
-        "post_processor": None,
-        "decoder": None,
-        "model": {
+    normalizers = [_NORMALIZERS[name] for name in options.normalizers]
+    return definition_of(
+        {
             "type": "BPE",
             "dropout": None,
             "unk_token": options.unk_token,
@@ -238,7 +229,10 @@ def _definition(
             "vocab": dict(vocab),
             "merges": [list(merge) for merge in merges],
         },
-    }
+        added_tokens=special_added_tokens(options.special_tokens),
+        normalizer={"type": "Sequence", "normalizers": normalizers} if normalizers else None,
+        pre_tokenizer={"type": "Sequence", "pretokenizers": steps},
+    )
 
 
 def build(files: Mapping[str, bytes], options: Options) -> BpeMergesTokenizer:

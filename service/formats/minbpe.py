@@ -115,7 +115,7 @@ class MinbpeTokenizer:
     """A minbpe model; its encoder's time grows with the text, however long a chunk is."""
 
     def __init__(self, model: Model, options: MinbpeOptions) -> None:
-        self._model, self._merges = model, model.merges
+        self._model = model
         self._splitter = Splitter(model.pattern) if model.pattern else None
         self._finders = Finders(model.special_tokens)
         self._bytes_of = _token_bytes(model)
@@ -159,7 +159,7 @@ class MinbpeTokenizer:
         )
 
     def _encode_chunk(self, chunk: str) -> tuple[int, ...]:
-        return tuple(merge_pairs(chunk.encode(), self._merges))
+        return tuple(merge_pairs(chunk.encode(), self._model.merges))
 
     def count(self, text: str) -> int:
         """How many ids `encode` gives."""

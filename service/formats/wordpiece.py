@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from service.core.tokenizer import Facts
 from service.formats import Format, FormatError, Options
 from service.formats._common import Template, check_spellings, checked_parts, roles_by_spelling
+from service.formats._definition import definition_of
 from service.formats._library import parts_by_pairs
 from service.formats._twins import Twins, special_added_tokens
 
@@ -134,31 +135,29 @@ def _definition(
     pieces: Mapping[str, int], controls: Mapping[str, int], options: WordPieceOptions
 ) -> Definition:
     """The tokenizer.json of a vocab.txt."""
-    return {
-        "version": "1.0",
-        "added_tokens": special_added_tokens(controls),
-        "normalizer": {
-            "type": "BertNormalizer",
-            "clean_text": options.clean_text,
-            "handle_chinese_chars": options.tokenize_chinese_chars,
-            "strip_accents": options.strip_accents,
-            "lowercase": options.lowercase,
-        },
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": None,
-        "decoder": {
-            "type": "WordPiece",
-            "prefix": options.continuing_subword_prefix,
-            "cleanup": True,
-        },
-        "model": {
+    return definition_of(
+        {
             "type": "WordPiece",
             "unk_token": options.unk_token,
             "continuing_subword_prefix": options.continuing_subword_prefix,
             "max_input_chars_per_word": options.max_input_chars_per_word,
             "vocab": dict(pieces),
         },
-    }
+        added_tokens=special_added_tokens(controls),
+        normalizer={
+            "type": "BertNormalizer",
+            "clean_text": options.clean_text,
+            "handle_chinese_chars": options.tokenize_chinese_chars,
+            "strip_accents": options.strip_accents,
+            "lowercase": options.lowercase,
+        },
+        pre_tokenizer={"type": "BertPreTokenizer"},
+        decoder={
+            "type": "WordPiece",
+            "prefix": options.continuing_subword_prefix,
+            "cleanup": True,
+        },
+    )
 
 
 def build(files: Mapping[str, bytes], options: Options) -> WordPieceTokenizer:

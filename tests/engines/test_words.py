@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,11 +12,11 @@ from hypothesis import strategies as st
 from service.core.tokenizer import WordByWord
 from service.engines import words as module
 from service.engines.certify import random_texts
+from service.engines.fast import FastTokenizer
 from service.engines.words import MAX_WORD_BYTES, WordMemory
-from service.formats import formats
-from tests.locks import EMBEDDED_LOCK, embedded_bytes
 
 if TYPE_CHECKING:
+    from service.catalog.catalog import Catalog
     from service.core.tokenizer import Tokenizer
 
 WORD_BY_WORD = ("all-minilm-l6-v2", "bert-base-uncased", "clip-vit-large-patch14")
@@ -132,20 +131,14 @@ def test_what_the_reference_raises_leaves_nothing_behind(reference: Reference) -
     assert reference.asked == [["good", ""]]
 
 
-def reference_of(name: str) -> Tokenizer:
-    locked = EMBEDDED_LOCK[name]
-    files = {file["role"]: embedded_bytes(name, file["role"]) for file in locked["file"]}
-    of_format = formats()[locked["format"]]
-    return of_format.build(files, msgspec.convert(locked.get("options", {}), of_format.options))
-
-
 @pytest.fixture(scope="module", params=WORD_BY_WORD)
-def pair(request: pytest.FixtureRequest) -> tuple[Tokenizer, WordMemory]:
-    tokenizer = reference_of(request.param)
-    assert isinstance(tokenizer, WordByWord)
-    memory = WordMemory(tokenizer.encode_each)
+def pair(catalog: Catalog, request: pytest.FixtureRequest) -> tuple[Tokenizer, WordMemory]:
+    fast = catalog.resolve(request.param).tokenizer
+    assert isinstance(fast, FastTokenizer)
+    assert isinstance(fast.reference, WordByWord)
+    memory = WordMemory(fast.reference.encode_each)
     memory.learns_all = True
-    return tokenizer, memory
+    return fast.reference, memory
 
 
 BLANKS = (

@@ -85,9 +85,9 @@ def test_other_pipelines(changes: dict[str, Any]) -> None:
     assert not is_word_by_word(described(**changes), {"[CLS]"})
 
 
-def built(described: dict[str, Any]) -> Any:
+def built(definition: dict[str, Any]) -> Any:
     of_format = formats()["tokenizer_json"]
-    return of_format.build({"tokenizer": json.dumps(described).encode()}, of_format.options())
+    return of_format.build({"tokenizer": json.dumps(definition).encode()}, of_format.options())
 
 
 def test_a_file_with_another_added_token_is_left_to_the_reference() -> None:
